@@ -1,0 +1,118 @@
+"""A model: an architecture without weights."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Latent(_Part):
+    """Multi-head latent attention (MLA): ranks and head sizes."""
+
+    q_rank: int | None = Field(None, gt=0)
+    """Rank of the query down projection; None where queries are projected directly."""
+    kv_rank: int = Field(gt=0)
+    nope_dim: int = Field(gt=0)
+    """Per-head size of query and key without position."""
+    rope_dim: int = Field(gt=0)
+    """Per-head size of query and key with rotary position."""
+    value_dim: int = Field(gt=0)
+
+
+class Indexer(_Part):
+    """The sparse-attention indexer (DSA) that picks the keys a query attends to."""
+
+    heads: int = Field(gt=0)
+    dim: int = Field(gt=0)
+    top_k: int = Field(gt=0)
+    frequency: int = Field(1, gt=0)
+    """A layer computes its index when max(layer - offset, 0) % frequency == 0 (1-based)."""
+    offset: int = Field(0, ge=0)
+
+    def computes(self, layer: int) -> bool:
+        """Whether `layer` (1-based) computes its own index instead of sharing an earlier one."""
+        return max(layer - self.offset, 0) % self.frequency == 0
+
+
+class Experts(_Part):
+    """The mixture-of-experts part of a layer."""
+
+    count: int = Field(gt=0)
+    top_k: int = Field(gt=0)
+    ffn: int = Field(gt=0)
+    """Hidden size of one routed expert."""
+    shared_ffn: int = Field(0, ge=0)
+    """Hidden size of all shared experts together; 0 for none."""
+    score: Literal["softmax", "sigmoid"] = "softmax"
+    expert_bias: bool = False
+    """Auxiliary-loss-free balancing: a bias per expert that no gradient reaches."""
+    groups: int = Field(1, gt=0)
+    group_top_k: int = Field(1, gt=0)
+
+
+class Model(_Part):
+    """An architecture: layers, hidden size, attention, experts."""
+
+    id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    source: str
+    layers: int = Field(gt=0, le=2048)
+    dense_layers: int | None = Field(None, ge=0)
+    """Leading layers with a dense MLP in a MoE model (0 by default there); unused otherwise."""
+    hidden: int = Field(gt=0)
+    ffn: int = Field(gt=0)
+    """Hidden size of the dense MLP."""
+    gated: bool = True
+    """SwiGLU: the MLP has a gate beside the up projection."""
+    heads: int = Field(gt=0)
+    query_groups: int = Field(gt=0)
+    head_dim: int = Field(gt=0)
+    vocabulary: int = Field(gt=0)
+    qk_norm: bool = False
+    qkv_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    sinks: bool = False
+    """One learned attention sink per head (gpt-oss)."""
+    window: int | None = Field(None, gt=0)
+    """Sliding attention window in tokens, on every second layer."""
+    tied_embeddings: bool = False
+    max_positions: int = Field(131072, gt=0)
+    rope_base: float = 10000.0
+    norm_epsilon: float = 1e-5
+    latent: Latent | None = None
+    indexer: Indexer | None = None
+    experts: Experts | None = None
+    mtp_layers: int = Field(0, ge=0)
+    """Multi-token-prediction layers published with the model; not trained by default."""
+    workload: dict[str, Any] | None = None
+    """Fields of the workload that this model prefers (tiny models)."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Model:
+        if self.latent is None and self.heads % self.query_groups:
+            raise ValueError(
+                f"heads ({self.heads}) must be a multiple of query_groups ({self.query_groups})"
+            )
+        if self.experts and self.experts.top_k > self.experts.count:
+            raise ValueError(
+                f"experts.top_k ({self.experts.top_k}) exceeds experts.count ({self.experts.count})"
+            )
+        if self.dense_layers is not None and self.dense_layers > self.layers:
+            raise ValueError(f"dense_layers ({self.dense_layers}) exceeds layers ({self.layers})")
+        return self
+
+    @property
+    def first_moe_layer(self) -> int:
+        """Index (0-based) of the first MoE layer; `layers` for a dense model."""
+        return (self.dense_layers or 0) if self.experts else self.layers
+
+    def padded_vocabulary(self, tp: int) -> int:
+        """Vocabulary rounded up to 128 x TP, as Megatron pads it."""
+        return -(-self.vocabulary // (128 * tp)) * 128 * tp
