@@ -35,7 +35,8 @@ class StageSplits:
     def moe_layers(self, model: Model) -> Ints:
         """[u, P, V] MoE layers of each chunk."""
         end = self.start + self.layers
-        return np.clip(end - np.maximum(self.start, model.first_moe_layer), 0, None)
+        layers: Ints = np.clip(end - np.maximum(self.start, model.first_moe_layer), 0, None)
+        return layers
 
     def dense_layers(self, model: Model) -> Ints:
         """[u, P, V] layers with a dense MLP of each chunk."""

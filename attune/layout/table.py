@@ -82,23 +82,27 @@ class LayoutTable:
 
     def dp(self, count: int) -> Ints:
         """Data-parallel degree of each row on `count` GPUs; 0 where the grid is too large."""
-        return count // np.maximum(self.tp * self.pp * self.cp, 1)
+        degree: Ints = count // np.maximum(self.tp * self.pp * self.cp, 1)
+        return degree
 
     def edp(self, count: int) -> Ints:
         """Expert-data-parallel degree of each row on `count` GPUs."""
-        return count // np.maximum(self.etp * self.ep * self.pp, 1)
+        degree: Ints = count // np.maximum(self.etp * self.ep * self.pp, 1)
+        return degree
 
     def microbatches(self, count: int, global_batch: int) -> Ints:
         """Microbatches per step and data-parallel rank, floor; 0 where none is left."""
         rows = np.maximum(self.rows_per_microbatch * self.dp(count), 1)
-        return global_batch // rows
+        number: Ints = global_batch // rows
+        return number
 
     def recomputes(self, module: str) -> Bools:
         """Rows whose selective recompute covers `module`."""
         bit = 1 << MODULES.index(module)
         default = (self.recompute_modules == 0) & (module == "core_attn")
         selective = self.recompute == GRANULARITIES.index("selective")
-        return selective & (((self.recompute_modules & bit) > 0) | default)
+        covered: Bools = selective & (((self.recompute_modules & bit) > 0) | default)
+        return covered
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> LayoutTable:
         """The rows of `index` (integers or a mask), in that order."""
