@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from attune.errors import AttuneError
-from attune.experiment import Experiment, Inputs
+from attune.experiment import Experiment
 from attune.experiment.events import (
     Completed,
     Enumerated,
