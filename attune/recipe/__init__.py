@@ -1,1 +1,1 @@
-""""""
+"""Recipes: their schema, their files, their checks, and building one."""
