@@ -26,7 +26,9 @@ class _Loader(yaml.SafeLoader):
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = next((key for key in keys if keys.count(key) > 1), None)
         if twice is not None:
-            raise yaml.MarkedYAMLError(problem=f"`{twice}` is given twice", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem=f"`{twice}` is given twice", problem_mark=node.start_mark
+            )
         return super().construct_mapping(node, deep)
 
 

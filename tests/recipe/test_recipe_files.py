@@ -78,7 +78,11 @@ def test_large_missing_and_binary_files_are_refused(tmp_path: Path) -> None:
     large.write_text("x: " + "y" * 1_000_001)
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00\x01")
-    for path, reason in ((large, "over"), (tmp_path / "none.yaml", "cannot read"), (binary, "cannot read")):
+    for path, reason in (
+        (large, "over"),
+        (tmp_path / "none.yaml", "cannot read"),
+        (binary, "cannot read"),
+    ):
         with pytest.raises(AttuneError, match=reason):
             load_recipe(path)
 
