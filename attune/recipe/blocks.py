@@ -1,4 +1,4 @@
-"""The blocks of a recipe that say what ran and what it gave: GPU, stack, workload, layout, result."""
+"""The blocks of a recipe that say what ran and what it gave."""
 
 from __future__ import annotations
 

@@ -85,17 +85,18 @@ def _refuse_surprises(events: Iterator[yaml.Event], source: str) -> None:
             depth -= 1
         word = _surprise(event, depth)
         if word:
-            line = event.start_mark.line + 1
+            line = event.start_mark.line + 1 if event.start_mark else 0
             raise AttuneError(f"{source}, line {line}: a recipe has no {word}; write it out")
 
 
 def _surprise(event: yaml.Event, depth: int) -> str | None:
+    anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
     if depth > _MAXIMUM_DEPTH:
         return f"values nested over {_MAXIMUM_DEPTH} deep"
-    if getattr(event, "anchor", None) is not None:
-        return f"anchors or aliases, but got `{event.anchor}`"
-    if getattr(event, "tag", None) not in (None, "!"):
-        return f"tags, but got `{event.tag}`"
+    if anchor is not None:
+        return f"anchors or aliases, but got `{anchor}`"
+    if tag not in (None, "!"):
+        return f"tags, but got `{tag}`"
     return None
 
 

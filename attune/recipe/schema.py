@@ -60,7 +60,7 @@ class Check(Part):
     status: CheckStatus
     detail: str = ""
     """The deciding number and its bound, or why it did not run."""
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = Field(default_factory=dict)
     needed: bool = True
     """Whether `verified` rests on it."""
 
@@ -73,10 +73,10 @@ class Correctness(Part):
     reference: str
     """The reference arm in words."""
     configuration: Verdict
-    component_tests: list[ComponentTest] = []
+    component_tests: list[ComponentTest] = Field(default_factory=list)
     convergence: Convergence | None = None
     rules: str | None = None
-    checks: list[Check] = []
+    checks: list[Check] = Field(default_factory=list)
 
 
 class Predictions(Part):
@@ -131,8 +131,8 @@ class Recipe(Part):
     layout: LayoutBlock
     result: Result | None = None
     correctness: Correctness | None = None
-    env: dict[str, str] = {}
-    patches: list[str | dict[str, Any]] = []
+    env: dict[str, str] = Field(default_factory=dict)
+    patches: list[str | dict[str, Any]] = Field(default_factory=list)
     run: str
     """The command, as text; attune never hands it to a shell by itself."""
     notes: str | None = None
