@@ -1,7 +1,6 @@
 """Megatron-Bridge's `validate_convergence`, to the letter, holes included.
 
-Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/utils/evaluate.py, and the thresholds
-that its command line passes (scripts/performance/argument_parser.py). It compares with `>` and
+Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/utils/evaluate.py. It compares with `>` and
 `<` alone, so a curve of NaN passes; `attune.verify.checks` refuses such curves before it.
 """
 
@@ -9,31 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
+from attune.recipe.thresholds import FUNCTION_DEFAULTS, PIPELINE
+
+__all__ = ["FUNCTION_DEFAULTS", "PIPELINE", "ConvergenceResult", "validate_convergence"]
+
 Floats = npt.NDArray[np.float64]
-
-FUNCTION_DEFAULTS: Mapping[str, float] = MappingProxyType(
-    {
-        "correlation_threshold": 0.95,
-        "high_loss_tolerance": 0.10,
-        "medium_loss_tolerance": 0.05,
-        "low_loss_tolerance": 0.02,
-        "final_loss_tolerance": 0.03,
-        "max_outlier_ratio": 0.1,
-        "outlier_threshold": 3.0,
-        "skip_first_percent_loss": 0.0,
-    }
-)
-"""Thresholds that the function itself falls back to."""
-
-PIPELINE: Mapping[str, float] = MappingProxyType(
-    {**FUNCTION_DEFAULTS, "final_loss_tolerance": 0.05, "skip_first_percent_loss": 0.20}
-)
-"""Thresholds that the command line of its test pipeline passes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
