@@ -42,7 +42,10 @@ def explain(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Derived sizes, broken rules with their cures, memory and step time of one layout."""
+    """Explain one layout, or judge a table.
+
+    Derived sizes, every broken rule with its cure, memory and step time by part.
+    """
     if table is not None:
         _judge(table, output, parameters, as_json)
         return

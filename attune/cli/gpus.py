@@ -6,7 +6,7 @@ from attune.cli.options import AsJson
 
 
 def gpus(as_json: AsJson = False) -> None:
-    """List the GPUs: memory, peak, GPUs per node, price."""
+    """List the GPUs."""
     from attune.cli.output import show
     from attune.report.catalogue import draw_gpus
     from attune.verbs.catalogue import list_gpus

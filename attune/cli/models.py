@@ -8,14 +8,12 @@ import typer
 
 from attune.cli.options import AsJson
 
-app = typer.Typer(
-    help="List the models; `models show NAME` prints one.", invoke_without_command=True
-)
+app = typer.Typer(help="List the models, or show one.", invoke_without_command=True)
 
 
 @app.callback()
 def models(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the models; `models show NAME` prints one."""
+    """List the models, or show one."""
     if context.invoked_subcommand is None:
         from attune.cli.output import show as show_result
         from attune.report.catalogue import draw_models

@@ -43,9 +43,7 @@ GlobalBatch = Annotated[
 ]
 PrecisionName = Annotated[
     str | None,
-    typer.Option(
-        "--precision", help="bf16, fp16, fp32 or fp8 [bf16].", rich_help_panel=_WORKLOAD
-    ),
+    typer.Option("--precision", help="bf16, fp16, fp32 or fp8 [bf16].", rich_help_panel=_WORKLOAD),
 ]
 Steps = Annotated[
     int | None,
@@ -61,9 +59,7 @@ SpaceName = Annotated[
     str | None,
     typer.Option("--space", help="Search space: default, dense, moe, tiny, or a YAML file."),
 ]
-LauncherName = Annotated[
-    str, typer.Option("--launcher", help="auto, local or simulated.")
-]
+LauncherName = Annotated[str, typer.Option("--launcher", help="auto, local or simulated.")]
 VirtualName = Annotated[
     str, typer.Option("--virtual", help="Virtual cluster: near, far or adversarial.")
 ]

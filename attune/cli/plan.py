@@ -32,7 +32,10 @@ def plan(
     space: SpaceName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Just tell me the layout: the ten best predicted, without a trial."""
+    """Tell the best layouts without a trial.
+
+    Draws the search space, keeps what is legal and fits, and lists the ten best predicted.
+    """
     from attune.cli.output import show
     from attune.report.plan import draw_plan
     from attune.verbs.plan import plan as find_plan

@@ -13,7 +13,10 @@ def report(
     experiment: Annotated[str, typer.Argument(help="Id (`attune experiments`) or folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """What a campaign found: the verdict, its checks, every run."""
+    """Tell what a campaign found.
+
+    The verdict, its checks and gains, every run, and what it cost.
+    """
     from attune.cli.output import show
     from attune.report.campaign import draw_report
     from attune.verbs.report import write_report

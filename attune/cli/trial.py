@@ -49,7 +49,10 @@ def trial(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run one layout for a few steps: outcome, step time, memory per rank."""
+    """Run one layout for a few steps.
+
+    Prints the outcome, step time, throughput and memory per rank.
+    """
     from attune.cli.consent import ask
     from attune.cli.output import console, show
     from attune.report.trial import draw_trial, step_line
@@ -78,9 +81,7 @@ def trial(
         directory=output,
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,
-        watch=None
-        if as_json
-        else lambda step: say(told, step_line(step, target.workload.steps)),
+        watch=None if as_json else lambda step: say(told, step_line(step, target.workload.steps)),
     )
     show(run, draw_trial, as_json)
     if not run.completed:

@@ -59,10 +59,14 @@ def tune(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Find the fastest layout by short trials, prove it, and write its recipe."""
+    """Find the fastest layout and write its recipe.
+
+    Runs short trials on the hardware, and checks that the fast layout trains the same model.
+    """
     from attune.cli.consent import ask
     from attune.cli.output import console
     from attune.report.live import draw_events
+    from attune.verbs.report import write_report
     from attune.verbs.tune import TuneRequest
     from attune.verbs.tune import tune as prepare
 
@@ -96,7 +100,8 @@ def tune(
         return
     if campaign.spends and not yes:
         ask(_question(campaign))
-    history = draw_events(campaign.events(), console())
+    before = write_report(campaign.inputs.experiment).history if campaign.resumed else None
+    history = draw_events(campaign.events(), console(), before)
     if history.state != "done":
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attune.experiment.events import Completed, Finished, Interrupted
 from attune.report.history import History
 from attune.report.lines import check_line, lines, simulated_notice
-from attune.report.words import badge, gib, grid, number, percent, say, seconds
+from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +51,9 @@ def draw_report(report: Report, console: Console) -> None:
     if history.completed:
         _draw_verdict(history.completed, console)
     for verified in history.verified:
-        say(console, f"checks of run {verified.run}: " + ("passed" if verified.passed else "FAILED"))
+        say(
+            console, f"checks of run {verified.run}: " + ("passed" if verified.passed else "FAILED")
+        )
         for check in verified.checks:
             say(console, check_line(check))
     _draw_runs(history, console)
@@ -77,7 +79,7 @@ def _draw_verdict(completed: Completed, console: Console) -> None:
         console.print(f"\n[red]no winner[/]: {_escaped(completed.problem)}", highlight=False)
         return
     console.print(f"\nwinner, {badge(completed.status)}:", highlight=False)
-    console.print(completed.winner, markup=False, highlight=False, soft_wrap=True)
+    say_whole(console, completed.winner)
     table = grid(["figure", "value", "from"])
     source = badge("predicted" if completed.status == "predicted" else "measured")
     table.add_row("tokens/s/GPU", number(completed.tokens_per_s_per_gpu), source)
@@ -113,7 +115,7 @@ def _draw_runs(history: History, console: Console) -> None:
 
 
 def _draw_run(run: Finished | Interrupted, history: History, console: Console) -> None:
-    console.print(f"run {run.run}: {run.layout}", markup=False, highlight=False, soft_wrap=True)
+    say_whole(console, f"run {run.run}: {run.layout}")
     if reason := history.reason(run.run):
         say(console, f"  why: {reason}")
     if isinstance(run, Interrupted):

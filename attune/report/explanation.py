@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attune.report.plan import Suggestion, workload_words
-from attune.report.words import badge, gib, grid, number, percent, say, seconds
+from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
 from attune.trial.result import Provenance
 from attune.workload import Workload
 
@@ -88,7 +88,7 @@ class Explanation:
 def draw_explanation(found: Explanation, console: Console) -> None:
     """Sizes, rules, memory by part and stage, step time by part."""
     say(console, f"{found.model} on {found.count} {found.gpu}: {workload_words(found.workload)}")
-    console.print(f"{found.label}  {found.layout}", markup=False, highlight=False, soft_wrap=True)
+    say_whole(console, f"{found.label}  {found.layout}")
     if found.sizes:
         _draw_sizes(found.sizes, console)
     _draw_rules(found, console)
@@ -133,7 +133,9 @@ def _draw_memory(found: Explanation, prediction: Suggestion, console: Console) -
         highlight=False,
     )
     parts = list(found.memory[0].parts)
-    table = grid(["stage", *(_SHORT.get(part, part) for part in parts), "alloc", "reserv", "device"])
+    table = grid(
+        ["stage", *(_SHORT.get(part, part) for part in parts), "alloc", "reserv", "device"]
+    )
     for stage in found.memory:
         values = [*stage.parts.values(), stage.allocated_gib, stage.reserved_gib, stage.device_gib]
         table.add_row(str(stage.stage), *map(gib, values))
@@ -162,5 +164,7 @@ def _draw_time(found: Explanation, prediction: Suggestion, console: Console) -> 
     table = grid(["part", "seconds", "%"])
     for part, value in sorted(found.step_parts.items(), key=lambda item: -item[1]):
         if value:
-            table.add_row(part.replace("_", " "), seconds(value), percent(value / prediction.step_s))
+            table.add_row(
+                part.replace("_", " "), seconds(value), percent(value / prediction.step_s)
+            )
     console.print(table)

@@ -32,8 +32,8 @@ def simulated_notice(started: Started) -> str:
     if started.provenance != "predicted":
         return ""
     return (
-        f"SIMULATED: {started.launcher_reason}; a virtual cluster plays {started.count} "
-        f"{started.gpu}, and every figure is predicted, none is measured"
+        f"SIMULATED ({started.launcher_reason}): a virtual cluster plays {started.count} "
+        f"{started.gpu}; every figure is predicted, none is measured"
     )
 
 
@@ -128,8 +128,8 @@ def _completed(event: Completed) -> list[str]:
         return [f"no winner: {event.problem}"]
     told = [
         f"winner ({event.status}): {event.winner}",
-        f"  {number(event.tokens_per_s_per_gpu)} tokens/s/GPU, step {seconds(event.step_time_s)} s, "
-        f"{gib(event.peak_gib)} GiB, ${number(event.usd_per_million_tokens, 3)} per million "
+        f"  {number(event.tokens_per_s_per_gpu)} tokens/s/GPU, "
+        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB, ${number(event.usd_per_million_tokens, 3)} per million "
         f"tokens, MFU {percent(event.mfu)}",
     ]
     for gain in event.gains:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attune.experiment.events import Event, Finished
 from attune.report.history import History
 from attune.report.lines import against, lines, simulated_notice
-from attune.report.words import badge, duration, gib, grid, number, say, seconds
+from attune.report.words import badge, duration, gib, grid, number, say, say_whole, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,42 +17,55 @@ if TYPE_CHECKING:
 _LAST_RUNS = 6
 
 
-def draw_events(events: Iterable[Event], console: Console) -> History:
-    """Draws every event as it comes, and gives back the whole history."""
-    told = _live(events, console) if console.is_terminal else _plain(events, console)
-    history = History()
-    for history in told:  # noqa: B007 - the last one is the whole
-        pass
+def draw_events(
+    events: Iterable[Event], console: Console, before: History | None = None
+) -> History:
+    """Draws every event as it comes, and gives back the whole history.
+
+    Args:
+        events: what the campaign does.
+        console: where it is drawn.
+        before: what happened before this process, when a campaign goes on.
+    """
+    history = before or History()
+    draw = _live if console.is_terminal else _plain
+    for latest in draw(events, console, history):
+        history = latest
     if history.started and (notice := simulated_notice(history.started)):
         say(console, notice)
     return history
 
 
-def _plain(events: Iterable[Event], console: Console) -> Iterator[History]:
-    history = History()
+def _plain(events: Iterable[Event], console: Console, history: History) -> Iterator[History]:
     for event in events:
         history = history.after(event)
         for line in lines(event):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say_whole(console, line)
         yield history
 
 
-def _live(events: Iterable[Event], console: Console) -> Iterator[History]:
+def _live(events: Iterable[Event], console: Console, history: History) -> Iterator[History]:
     from rich.live import Live
 
-    history, began = History(), time.monotonic()
+    began, runs = time.monotonic(), len(history.runs)
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         for event in events:
             history = history.after(event)
             if event.kind not in ("progress", "proposed"):
                 for line in lines(event):
-                    console.print(line, markup=False, highlight=False, soft_wrap=True)
-            live.update(picture(history, time.monotonic() - began))
+                    say_whole(console, line)
+            live.update(picture(history, time.monotonic() - began, runs))
             yield history
 
 
-def picture(history: History, elapsed_s: float) -> Any:
-    """What the live display shows: the run in flight, the last runs, best, budget, time left."""
+def picture(history: History, elapsed_s: float, runs_before: int = 0) -> Any:
+    """What the live display shows: the run in flight, the last runs, best, budget, time left.
+
+    Args:
+        history: all events so far.
+        elapsed_s: wall time of this process.
+        runs_before: runs that ended in an earlier process.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -60,7 +73,7 @@ def picture(history: History, elapsed_s: float) -> Any:
     if history.runs:
         parts.append(_last_runs(history))
     parts.append(Text.from_markup(_best(history)))
-    parts.append(Text(_budget(history, elapsed_s)))
+    parts.append(Text(_budget(history, elapsed_s, runs_before)))
     return Group(*parts)
 
 
@@ -110,13 +123,14 @@ def _gain(best: Finished, baseline: Finished | None) -> str:
     return f", {100 * gain:+.1f} % over the reference"
 
 
-def _budget(history: History, elapsed_s: float) -> str:
+def _budget(history: History, elapsed_s: float, runs_before: int) -> str:
     started = history.started
     if not started:
         return "starting"
     words = f"budget: {history.candidates}/{started.trials} trials, {history.gpu_hours:.1f}"
     words += f"/{started.gpu_hours:g} GPU-hours" if started.gpu_hours else " GPU-hours"
-    if history.runs:
-        left = max(started.trials - history.candidates, 0) * elapsed_s / len(history.runs)
+    runs = len(history.runs) - runs_before
+    if runs > 0:
+        left = max(started.trials - history.candidates, 0) * elapsed_s / runs
         words += f"; about {duration(left)} left at most"
     return words

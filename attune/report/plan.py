@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from attune.report.words import badge, gib, grid, number, percent, say, seconds
+from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
 from attune.trial.result import Provenance
 from attune.workload import Workload
 
@@ -82,7 +82,7 @@ def draw_plan(plan: Plan, console: Console) -> None:
     console.print(f"\nBest {len(plan.best)}, {badge(plan.provenance)} (no trial ran):")
     console.print(_table(plan.best))
     for place, suggestion in enumerate(plan.best, start=1):
-        console.print(f"{place:2d}  {suggestion.layout}", markup=False, soft_wrap=True)
+        say_whole(console, f"{place:2d}  {suggestion.layout}")
     say(console, f"\nNext: attune explain ... --layout '{plan.best[0].layout}'")
 
 

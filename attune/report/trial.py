@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attune.report.plan import Suggestion
-from attune.report.words import badge, gib, grid, number, percent, say, seconds
+from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
 from attune.trial.result import Step, TrialResult
 
 if TYPE_CHECKING:
@@ -49,8 +49,11 @@ def draw_trial(run: TrialRun, console: Console) -> None:
         highlight=False,
     )
     if result.launcher == "simulated":
-        say(console, f"SIMULATED: {run.launcher_reason}; no figure is measured")
-    console.print(run.layout, markup=False, highlight=False, soft_wrap=True)
+        say(
+            console,
+            f"SIMULATED ({run.launcher_reason}): a virtual cluster ran it; no figure is measured",
+        )
+    say_whole(console, run.layout)
     if not run.completed:
         _draw_failure(result, console)
     _draw_figures(run, console)

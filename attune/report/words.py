@@ -79,5 +79,13 @@ def grid(columns: Sequence[str], *, left: int = 1) -> Table:
 
 
 def say(console: Console, text: str) -> None:
-    """Prints a line whose words are data: no markup is read, nothing is coloured by guess."""
-    console.print(text, markup=False, highlight=False)
+    """Prints a line whose words are data: no markup is read, nothing is coloured by guess.
+
+    A terminal gets it wrapped at words; a pipe or file gets it whole.
+    """
+    console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def say_whole(console: Console, text: str) -> None:
+    """Prints a line that a person may copy, so it is never broken; no markup is read."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attune.layout.judge_csv import judge_csv
 from attune.report.judged import JudgedTable
 
 
