@@ -79,6 +79,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _tell(error, error.exit_code)
     except LayoutError as error:
         return _tell(error, AttuneError.exit_code)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _tell(f"{place}{error.strerror or error}", AttuneError.exit_code)
     except KeyboardInterrupt:
         return _tell("interrupted", INTERRUPTED)
     return 0

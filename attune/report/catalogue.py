@@ -93,6 +93,6 @@ def draw_gpus(gpus: Sequence[ListedGpu], console: Console) -> None:
             f"{gpu.memory_gb:g}",
             f"{gpu.peak_bf16_tflops:g}",
             str(gpu.per_node),
-            number(gpu.usd_per_gpu_hour, 2),
+            f"{gpu.usd_per_gpu_hour:g}",
         )
     console.print(table)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attune.catalog import read_yaml
 from attune.errors import AttuneError, NothingFoundError
 from attune.experiment import Experiment
-from attune.recipe import check_recipe
+from attune.recipe.checks import check_recipe
+from attune.recipe.files import read_data
 from attune.report.recipe import CheckedRecipe, RecipeProblem
 
 
@@ -17,7 +17,7 @@ def verify_recipe(path: Path) -> CheckedRecipe:
     Raises:
         AttuneError: no such file, or not YAML.
     """
-    problems = check_recipe(read_yaml(path))
+    problems = check_recipe(read_data(path))
     return CheckedRecipe(
         path=path,
         problems=tuple(RecipeProblem(field=p.field, reason=p.reason) for p in problems),
