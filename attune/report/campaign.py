@@ -81,7 +81,7 @@ def _draw_verdict(completed: Completed, console: Console) -> None:
     console.print(f"\nwinner, {badge(completed.status)}:", highlight=False)
     say_whole(console, completed.winner)
     table = grid(["figure", "value", "from"])
-    source = badge("predicted" if completed.status == "predicted" else "measured")
+    source = badge(completed.status)
     table.add_row("tokens/s/GPU", number(completed.tokens_per_s_per_gpu), source)
     table.add_row("step time, s", seconds(completed.step_time_s), source)
     table.add_row("peak memory, GiB", gib(completed.peak_gib), source)

@@ -79,7 +79,11 @@ def draw_plan(plan: Plan, console: Console) -> None:
     """The funnel, the table of the best and their layouts, one copyable line each."""
     say(console, f"{plan.model} on {plan.count} {plan.gpu}: {workload_words(plan.workload)}")
     draw_funnel(plan.funnel, plan.space, console)
-    console.print(f"\nBest {len(plan.best)}, {badge(plan.provenance)} (no trial ran):")
+    limit = gib(plan.best[0].limit_gib)
+    console.print(
+        f"\nBest {len(plan.best)}, {badge(plan.provenance)} (no trial ran); "
+        f"limit {limit} GiB, worst stage shown:"
+    )
     console.print(_table(plan.best))
     for place, suggestion in enumerate(plan.best, start=1):
         say_whole(console, f"{place:2d}  {suggestion.layout}")
@@ -104,7 +108,7 @@ def draw_funnel(funnel: Funnel, space: str, console: Console) -> None:
 
 
 def _table(best: tuple[Suggestion, ...]) -> object:
-    names = ("#", "layout", "tok/s/GPU", "step s (80 %)", "$/1M", "MFU", "GiB/limit", "P(fits)")
+    names = ("#", "layout", "tok/s/GPU", "step s (80 %)", "$/1M", "MFU", "GiB", "P(fits)")
     table = grid(names, left=2)
     for place, found in enumerate(best, start=1):
         table.add_row(
@@ -114,7 +118,7 @@ def _table(best: tuple[Suggestion, ...]) -> object:
             f"{seconds(found.step_s)} ({_interval(found)})",
             number(found.usd_per_million_tokens, 3),
             percent(found.mfu),
-            f"{gib(found.peak_gib)}/{gib(found.limit_gib)}",
+            gib(found.peak_gib),
             percent(found.p_fits, 0),
         )
     return table
