@@ -1,20 +1,16 @@
 """Layouts per second that rules, memory and step time judge on one core.
 
-    python -m benchmarks.speed --json
+python -m benchmarks.speed --json
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import time
 from itertools import product
 from typing import Any
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
 
 from attune.catalog import Cluster, Model, load_cluster, load_model
 from attune.estimate import estimate_memory, estimate_step_time

@@ -34,6 +34,12 @@ class LayerTime:
     forward: Floats
     """[n] the forward pass alone."""
 
+    @property
+    def seconds(self) -> Floats:
+        """[n] the sum of the parts."""
+        total: Floats = np.sum(list(self.parts.values()), axis=0)
+        return total
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Work:
@@ -135,7 +141,7 @@ def _layer(
     return LayerTime(
         parts=parts,
         forward=device.forward + host.forward,
-        backward=sum(parts.values()) - device.forward - host.forward,
+        backward=np.sum(list(parts.values()), axis=0) - device.forward - host.forward,
     )
 
 
@@ -252,7 +258,7 @@ def _context(columns: Columns, machine: Machine, core: Passes) -> Passes:
         np.maximum(_LEAST_EXPOSED * around, around - core.forward),
         np.maximum(_LEAST_EXPOSED * around, 2 * around - core.backward),
     )
-    return exposed.scaled(columns.cp > 1)
+    return exposed.scaled(np.where(columns.cp > 1, 1.0, 0.0))
 
 
 def _keys_and_values(columns: Columns) -> Floats:

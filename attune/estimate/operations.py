@@ -55,11 +55,16 @@ def _wave(machine: Machine, m: Floats, n: Floats) -> Floats | float:
 
 
 def linear(
-    columns: Columns, machine: Machine, m: Floats, n: Floats, k: Floats, *, head: bool = False
+    columns: Columns,
+    machine: Machine,
+    m: Floats,
+    n: Floats | float,
+    k: Floats | float,
+    *,
+    head: bool = False,
 ) -> Passes:
     """A linear layer of m tokens, k inputs and n outputs: forward, then both gradients."""
-    n = np.broadcast_to(np.asarray(n, dtype=np.float64), m.shape)
-    k = np.broadcast_to(np.asarray(k, dtype=np.float64), m.shape)
+    n, k = np.broadcast_to(n, m.shape), np.broadcast_to(k, m.shape)
     rate = machine.peak * machine.gemm if head else machine.linear_peak * machine.linear
     width = float(columns.width)
     forward = gemm(machine, m, n, k, rate, width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from attune.estimate.layer_time import STAGE_PARTS, LayerTime, layer_times
 from attune.estimate.machine import Machine, gradient_bytes, machine_of
 from attune.estimate.stack import Stack, stack_of
 from attune.layout import LayoutTable, stage_splits
-from attune.layout.table import Floats
+from attune.layout.table import Bools, Floats, Ints
 from attune.workload import Workload
 
 TIME_PARTS = (*STAGE_PARTS, "transfer", "bubble", "data", "optimizer", "offload", "fixed")
@@ -92,13 +93,14 @@ def _chunk(
     kinds = [_calibrated(x, calibration) for x in layer_times(columns, machine, stack)]
     passes = 2 * stage_transfer(columns, machine) * columns.vpp * calibration.multiplier("pipeline")
     fixed = machine.microbatch_s * columns.vpp * calibration.part_multiplier("fixed")
-    work = _stage_seconds(kinds, (dense, moe, last), lambda kind: sum(kind.parts.values()))
+    cells = (dense, moe, last)
+    work = _stage_seconds([kind.seconds for kind in kinds], cells)
     work = np.where(splits.exists[place], work + (passes + fixed)[:, None], 0.0)
     busiest = work.argmax(axis=1)[:, None]
     number = columns.microbatches.astype(np.float64)
-    cells = [np.take_along_axis(x, busiest, axis=1)[:, 0] for x in (dense, moe, last)]
+    there = [np.take_along_axis(x, busiest, axis=1)[:, 0] for x in cells]
     parts: dict[str, Floats] = {
-        name: number * sum(count * kind.parts[name] for count, kind in zip(cells, kinds))
+        name: number * np.sum([c * k.parts[name] for c, k in zip(there, kinds)], axis=0)
         for name in STAGE_PARTS
     }
     most = np.take_along_axis(work, busiest, axis=1)[:, 0]
@@ -107,10 +109,8 @@ def _chunk(
     parts["bubble"] = waiting * calibration.multiplier("pipeline")
     parts["fixed"] = number * fixed + machine.step_s * calibration.part_multiplier("fixed")
     hides = [
-        machine.hidden_share
-        * _stage_seconds(kinds, (dense, moe, last), x).max(axis=1)
-        / columns.vpp
-        for x in (lambda kind: kind.backward, lambda kind: kind.forward)
+        machine.hidden_share * _stage_seconds(seconds, cells).max(axis=1) / columns.vpp
+        for seconds in ([kind.backward for kind in kinds], [kind.forward for kind in kinds])
     ]
     counts = stage_parameters(model, columns.table, splits)
     parts["data"] = _data(columns, machine, counts, hides) * calibration.part_multiplier("data")
@@ -126,8 +126,9 @@ def _calibrated(time: LayerTime, calibration: Calibration) -> LayerTime:
     )
 
 
-def _stage_seconds(kinds, cells, seconds) -> Floats:  # type: ignore[no-untyped-def]
-    total: Floats = sum(count * seconds(kind)[:, None] for count, kind in zip(cells, kinds))
+def _stage_seconds(seconds: Sequence[Floats], cells: Sequence[Ints | Bools]) -> Floats:
+    """[n, P] what the layers and the head of each stage take, given seconds of each kind."""
+    total: Floats = np.sum([count * one[:, None] for count, one in zip(cells, seconds)], axis=0)
     return total
 
 
