@@ -78,7 +78,7 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
 
 
 def _even_or_uneven(total: int, pp: int, vpp: int, first: int, last: int) -> Ints:
-    pp, vpp = max(pp, 1), max(vpp, 1)
+    pp, vpp, first, last = max(pp, 1), max(vpp, 1), max(first, 0), max(last, 0)
     per_stage = np.zeros(pp, dtype=np.int64)
     middle = pp - (first > 0) - (last > 0)
     rest = total - first - last
