@@ -38,11 +38,12 @@ class BrokenRule:
 
     rule: str
     message: str
-    cure: str
+    cure: str | None
+    """The change that mends it, as `--layout` takes it; None where there is none."""
     cured: str | None
-    """The layout after the cure, as one line; None where no single change mends it."""
-    silent: bool
-    """Whether Megatron would accept it and train something else."""
+    """The layout after the cure, as one line."""
+    verdict: str
+    """`illegal`, or what Megatron accepts: `silently_wrong`, `risky`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,11 +119,17 @@ def _draw_rules(found: Explanation, console: Console) -> None:
     count = len(found.broken)
     console.print(f"\n[red]illegal[/]: {count} rule{'s' if count > 1 else ''} broken")
     for broken in found.broken:
-        silent = " (Megatron accepts it silently and trains something else)" * broken.silent
-        say(console, f"  {broken.rule}{silent}: {broken.message}")
-        say(console, f"    cure: {broken.cure}")
+        say(console, f"  {broken.rule}{_ACCEPTED.get(broken.verdict, '')}: {broken.message}")
+        say(console, f"    cure: {broken.cure or 'none; change the workload or the cluster'}")
         if broken.cured:
-            say(console, f"    then: {broken.cured}")
+            say_whole(console, f"    then: {broken.cured}")
+
+
+_ACCEPTED = {
+    "silently_wrong": " (Megatron accepts it and trains another model)",
+    "risky": " (Megatron accepts it, and is known to hang or fail)",
+}
+"""What to add for rules that Megatron itself does not enforce."""
 
 
 def _draw_memory(found: Explanation, prediction: Suggestion, console: Console) -> None:

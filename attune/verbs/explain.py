@@ -9,7 +9,7 @@ import numpy as np
 
 from attune.estimate import MemoryEstimate, estimate_memory, estimate_step_time
 from attune.layout import Layout, LayoutTable, label, parse_layout, stage_splits, write_layout
-from attune.layout.rules import RULES, Broken, Setting, broken_rules
+from attune.layout.rules import Broken, Setting, broken_rules
 from attune.report.explanation import BrokenRule, Explanation, Sizes, StageMemory
 from attune.verbs.suggest import suggestion
 from attune.verbs.target import Target
@@ -83,11 +83,11 @@ def cured(setting: Setting, layout: Layout) -> Layout | None:
 
 def _broken(found: Broken) -> BrokenRule:
     return BrokenRule(
-        rule=found.rule,
+        rule=found.rule.id,
         message=found.message,
         cure=found.cure,
         cured=write_layout(found.cured) if found.cured else None,
-        silent=next(rule.silent for rule in RULES if rule.id == found.rule),
+        verdict=found.rule.verdict,
     )
 
 
