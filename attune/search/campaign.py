@@ -18,11 +18,10 @@ from attune.experiment.events import (
     ReferenceChosen,
     Started,
     Stopped,
-    last,
 )
 from attune.layout import Layout, parse_layout, write_layout
 from attune.search.candidates import Candidates, find_candidates
-from attune.search.progress import RETRIES, machine_fault
+from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
 from attune.search.sampler import FiniteSampler

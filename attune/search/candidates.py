@@ -93,8 +93,8 @@ class Candidates:
         for name in COLUMNS:
             if name != "pipeline_layout":
                 same &= getattr(self.table, name) == getattr(wanted, name)[0]
-        rows = [i for i in np.flatnonzero(same) if self.table.row(i) == layout]
-        return int(rows[0]) if rows else None
+        rows = [i for i in np.flatnonzero(same).tolist() if self.table.row(i) == layout]
+        return rows[0] if rows else None
 
 
 @dataclass(frozen=True, kw_only=True)
