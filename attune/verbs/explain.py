@@ -31,7 +31,7 @@ def explain(target: Target, layout: Layout) -> Explanation:
         count=target.cluster.count,
         workload=target.workload,
         layout=write_layout(layout),
-        label=label(layout, target.cluster.count),
+        label=label(layout, target.cluster.count) if _has_grid(layout) else "",
         broken=tuple(map(_broken, broken)),
         sizes=_sizes(target, layout),
     )
@@ -93,9 +93,7 @@ def _broken(found: Broken) -> BrokenRule:
 
 def _sizes(target: Target, layout: Layout) -> Sizes | None:
     table, count = LayoutTable.of([layout]), target.cluster.count
-    if min(layout.tp, layout.pp, layout.vpp, layout.cp, layout.ep, layout.etp) < 1:
-        return None
-    if not layout.dp(count):
+    if not _has_grid(layout) or not layout.dp(count):
         return None
     microbatches = int(table.microbatches(count, target.workload.global_batch)[0])
     fill = layout.pp - 1
@@ -112,6 +110,10 @@ def _sizes(target: Target, layout: Layout) -> Sizes | None:
         # 1 / vpp of a microbatch (Narayanan et al., 2021, section 2.2).
         idle_share=fill / steps if microbatches else 1.0,
     )
+
+
+def _has_grid(layout: Layout) -> bool:
+    return min(layout.tp, layout.pp, layout.vpp, layout.cp, layout.ep, layout.etp) > 0
 
 
 def _layers(target: Target, table: LayoutTable) -> tuple[tuple[int, ...], ...]:

@@ -125,7 +125,9 @@ def test_broken_rules_come_with_their_cures(drawn):
         cured="tp=4 pp=16 first=5 last=3",
         verdict="illegal",
     )
-    silent = BrokenRule(rule="x.y", message="drops", cure="use pp=8", cured=None, verdict="silently_wrong")
+    silent = BrokenRule(
+        rule="x.y", message="drops", cure="use pp=8", cured=None, verdict="silently_wrong"
+    )
     text = drawn(draw_explanation, an_explanation(broken=(broken, silent), estimated="tp=4 pp=8"))
     assert "illegal: 2 rules broken" in text
     assert "cure: give first=5 last=3" in text and "then: tp=4 pp=16 first=5 last=3" in text

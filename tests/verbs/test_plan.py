@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from attune.errors import NothingFoundError
+from attune.errors import AttuneError, NothingFoundError
 from attune.layout import LayoutTable, parse_layout
 from attune.layout.rules import Setting, check
 from attune.verbs.plan import plan
@@ -50,6 +50,15 @@ def test_nothing_fits_says_how_far_off():
     assert raised.value.exit_code == 1
 
 
-def test_nothing_legal_names_the_commonest_rules():
-    with pytest.raises(NothingFoundError, match=r"legal.*\w+\.\w+"):
-        plan(find_target("glm-4.5", "h200", 128, changes={"global_batch": 1}))
+def test_nothing_legal_names_the_commonest_rules(tmp_path):
+    space = tmp_path / "space.yaml"
+    space.write_text("name: odd\ntp: [7, 9]\n")
+    with pytest.raises(NothingFoundError, match=r"legal.*grid\.world_divides"):
+        plan(find_target("glm-4.5", "h200", 128), space=str(space))
+
+
+def test_unknown_dimension_of_a_space_is_named(tmp_path):
+    space = tmp_path / "space.yaml"
+    space.write_text("name: odd\ntq: [1, 2]\n")
+    with pytest.raises(AttuneError, match="tq"):
+        plan(find_target("glm-4.5", "h200", 128), space=str(space))
