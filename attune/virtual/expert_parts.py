@@ -46,7 +46,10 @@ def _dispatch(setting: Setting, experts: Experts) -> Part:
     table = setting.table
     values = setting.sizes.routed_tokens * setting.busiest * setting.model.hidden
     flex = table.dispatcher == _FLEX
-    permuting = setting.kernels.elementwise(np.where(flex, 9.0, 14.0) * values)
+    # Every rank of an all-gather picks its tokens out of everybody's.
+    everyone = setting.sizes.own_tokens * setting.sizes.ep * setting.sizes.etp
+    picked = np.where(table.dispatcher == _ALLGATHER, everyone, 0.0) * setting.model.hidden
+    permuting = setting.kernels.elementwise(np.where(flex, 9.0, 14.0) * values + 6.0 * picked)
     shown = np.where(table.overlap_experts, 1 - setting.hidden.expert_hiding, 1.0)
     later = np.where(table.overlap_experts & table.delayed_weight_gradients, 0.85, 1.0)
     exchange = 2 * _exchange(setting, experts)
@@ -74,7 +77,8 @@ def _exchange(setting: Setting, experts: Experts) -> Floats:
     nodes_hit = group.nodes * (1 - (1 - 1 / group.nodes) ** experts.top_k)
     once = network.all_to_all(0.85 * sent, group, away * np.minimum(nodes_hit / experts.top_k, 1))
     everyone = network.group(sizes.ep * sizes.etp, np.ones_like(sizes.ep))
-    gathered = network.ring(sizes.own_tokens * sizes.ep * sizes.etp * width, everyone)
+    # Gathered as they are, scattered back in float32: three halves of a pair in bfloat16.
+    gathered = 1.5 * network.ring(sizes.own_tokens * sizes.ep * sizes.etp * width, everyone)
     chosen = np.where(table.dispatcher == _FLEX, once, plain)
     chosen = np.where(table.dispatcher == _ALLGATHER, gathered, chosen)
     inner = network.ring(sizes.routed_tokens * width, network.group(sizes.etp, sizes.etp * 0 + 1))

@@ -152,7 +152,10 @@ def _up_projection(setting: Setting) -> Part:
 def _core(setting: Setting) -> Part:
     model, sizes, kernels = setting.model, setting.sizes, setting.kernels
     query, value, keys_kept = head_widths(model)
-    operations = 2 * sizes.tokens * _mean_keys(setting) * model.heads / sizes.tp * (query + value)
+    split = 1 + setting.hidden.context_loss * np.log2(sizes.cp)
+    operations = (
+        split * 2 * sizes.tokens * _mean_keys(setting) * model.heads / sizes.tp * (query + value)
+    )
     rotary = kernels.elementwise(8.0 * sizes.tokens * query * (model.heads + keys_kept) / sizes.tp)
     forward = kernels.attention(operations, backward=False) + rotary
     # The backward core has five products to the forward's two (FlashAttention-2, section 3.1).
