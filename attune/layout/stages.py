@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attune.catalog import Model
+from attune.layout.distinct import distinct_rows
 from attune.layout.pipeline_layout import chunk_layers
 from attune.layout.table import Ints, LayoutTable
 
@@ -54,8 +55,9 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
     first and last stages give the rest evenly to the middle. An illegal split gives rounded
     counts; `attune.layout.rules` says that it is illegal.
     """
-    keys = np.stack([table.pp, table.vpp, table.first, table.last, table.pipeline_layout], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+    keys = [table.pp, table.vpp, table.first, table.last, table.pipeline_layout]
+    rows, inverse = distinct_rows(keys)
+    unique = np.stack([key[rows] for key in keys], axis=1)
     width = max(int(unique[:, 0].max(initial=1)), 1)
     depth = max(int(unique[:, 1].max(initial=1)), 1)
     layers = np.zeros((len(unique), width, depth), dtype=np.int64)
@@ -68,7 +70,7 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
         cells = cells[:width, :depth]
         layers[index, : cells.shape[0], : cells.shape[1]] = cells
     return StageSplits(
-        split=inverse.reshape(-1),
+        split=inverse,
         pp=unique[:, 0],
         vpp=unique[:, 1],
         layers=layers,
