@@ -1,0 +1,43 @@
+"""What every framework offers: a command for a job, and a reader of the log that it prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from attune.trial.job import Job
+from attune.trial.logs import LogReader
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """What one torchrun per node runs."""
+
+    argv: tuple[str, ...]
+    """Module or script with its arguments, as they follow torchrun's own."""
+    environment: dict[str, str]
+    """Variables added to those of the machine."""
+    processes_per_node: int
+    nodes: int
+
+
+class Framework(Protocol):
+    """Turns a job into a command, and reads what that command logs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Python modules that must be installed where it trains."""
+
+    def prepare(self, job: Job, directory: Path) -> Command:
+        """Write the files that the command needs into `directory`; return the command.
+
+        Raises:
+            LayoutError: the framework cannot express this layout.
+        """
+
+    def reader(self) -> LogReader:
+        """A fresh reader of the log of one run."""

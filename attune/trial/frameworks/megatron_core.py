@@ -1,0 +1,103 @@
+"""attune's own trainer on megatron-core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attune.errors import AttuneError
+from attune.trial.findings import Finding, classify
+from attune.trial.frameworks.framework import Command
+from attune.trial.job import Job
+from attune.trial.logs import Phase, Reading
+from attune.trial.worker.config import Device, Options, WorkerConfig, environment
+from attune.trial.worker.log import (
+    ECHO,
+    PHASE,
+    WorkerError,
+    read_error,
+    read_memory,
+    read_step,
+)
+
+CONFIG = "worker.json"
+_CLASSES = {
+    "out_of_memory": "GPU_OOM",
+    "diverged": "NAN",
+    "illegal_layout": "ILLEGAL_LAYOUT",
+    "exception": "CRASH",
+}
+_PACKAGES = Path(__file__).resolve().parents[3]
+"""Where the package `attune` lies: an installation or a checkout."""
+
+
+class MegatronCore:
+    """`python -m attune.trial.worker --config worker.json` under torchrun."""
+
+    name = "megatron-core"
+    modules = ("torch", "megatron.core")
+
+    def prepare(self, job: Job, directory: Path) -> Command:
+        device: Device = "cpu" if job.cluster.gpu.architecture == "cpu" else "cuda"
+        _config(job, device).write(directory / CONFIG)
+        return Command(
+            argv=("-m", "attune.trial.worker", "--config", CONFIG),
+            environment={**environment(device), "PYTHONPATH": str(_PACKAGES)},
+            processes_per_node=job.cluster.per_node,
+            nodes=job.cluster.nodes,
+        )
+
+    def reader(self) -> WorkerReader:
+        return WorkerReader()
+
+
+class WorkerReader:
+    """Reads the lines of `attune.trial.worker.log`."""
+
+    def read(self, line: str) -> Reading | None:
+        if "attune " not in line:
+            return None
+        if phase := PHASE.search(line):
+            return Phase(phase["phase"])
+        if echo := ECHO.search(line):
+            return Finding(log_class="SECONDARY", line=echo["message"])
+        if error := read_error(line):
+            return _finding(error)
+        return read_step(line) or read_memory(line)
+
+
+def _finding(error: WorkerError) -> Finding:
+    known = classify(error.message)
+    log_class = _CLASSES.get(error.kind, "CRASH")
+    if known and (log_class == "CRASH" or known.log_class.startswith(log_class)):
+        log_class = known.log_class
+    requested = error.requested_bytes
+    return Finding(
+        log_class=log_class,
+        line=error.message[:400],
+        rank=error.rank,
+        phase=error.phase if error.step is None else f"{error.phase} of step {error.step}",
+        requested_gib=None if requested is None else requested / 2**30,
+        on_host=bool(known and known.on_host),
+    )
+
+
+def _config(job: Job, device: Device) -> WorkerConfig:
+    rows = job.workload.rows
+    # The worker runs in the trial directory, so a path is made to hold there.
+    place = rows if rows == "synthetic" else str(Path(rows).resolve())
+    return WorkerConfig(
+        model=job.model,
+        workload=job.workload.model_copy(update={"rows": place}),
+        layout=job.layout,
+        device=device,
+        memory_gib=job.cluster.gpu.memory_gib if device == "cpu" else None,
+        options=_options(job.worker_options),
+    )
+
+
+def _options(given: dict[str, str]) -> Options:
+    try:
+        return Options.model_validate(given)
+    except ValueError as error:
+        names = ", ".join(Options.model_fields)
+        raise AttuneError(f"worker options {given} are wrong; there are {names}") from error

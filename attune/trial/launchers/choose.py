@@ -1,0 +1,97 @@
+"""Which launcher fits a cluster and this machine; simulated only where no real one could."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from attune.catalog import Cluster, Gpu
+from attune.errors import AttuneError
+
+_QUERY_LIMIT_S = 20.0
+_SAME_MEMORY = 0.1
+"""Share by which the memory of one GPU type may differ from the catalogue's (ECC, MIG off)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installed:
+    """One GPU of this machine."""
+
+    name: str
+    memory_gib: float
+
+
+def choose_launcher(cluster: Cluster) -> tuple[str, str]:
+    """The launcher's name, and why, in words.
+
+    Raises:
+        AttuneError: a scheduler or GPUs are here, but not in a way that attune can decide about.
+    """
+    gpu = cluster.gpu
+    if gpu.architecture == "cpu":
+        return "local", "the CPUs of this machine train"
+    installed = installed_gpus()
+    same = [part for part in installed if is_same(part, gpu)]
+    if len(same) >= cluster.count:
+        return "local", f"this machine has {len(same)} {gpu.name}"
+    if scheduler := find_scheduler():
+        raise AttuneError(
+            f"{scheduler} is here, but attune has no launcher for it yet; pass `--launcher local` "
+            "on a node with the GPUs, or `--launcher simulated` for predictions only"
+        )
+    if installed:
+        found = f"{len(installed)} x {installed[0].name}"
+        raise AttuneError(
+            f"this machine has {found}, not {cluster.count} {gpu.name}; pass --gpu and --count of "
+            "what is here, or `--launcher simulated` for predictions only"
+        )
+    if Path("/dev/kfd").exists():
+        raise AttuneError(
+            "this machine has AMD GPUs, which attune cannot count; pass `--launcher local` or "
+            "`--launcher simulated`"
+        )
+    return "simulated", f"no {gpu.name} and no scheduler on this machine"
+
+
+def find_scheduler() -> str | None:
+    """Slurm, Kubernetes or Ray, if this machine can submit to one."""
+    if shutil.which("sbatch"):
+        return "Slurm (sbatch)"
+    config = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
+    in_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+    if shutil.which("kubectl") and (in_pod or Path(config).exists()):
+        return "Kubernetes (kubectl)"
+    if os.environ.get("RAY_ADDRESS") or Path("/tmp/ray/ray_current_cluster").exists():
+        return "Ray"
+    return None
+
+
+def installed_gpus() -> list[Installed]:
+    """GPUs that `nvidia-smi` lists; none without it."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    query = [program, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=_QUERY_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AttuneError(
+            f"nvidia-smi does not answer ({error}); pass --launcher explicitly"
+        ) from error
+    rows = (line.rpartition(",") for line in answer.stdout.splitlines())
+    return [
+        Installed(name=name.strip(), memory_gib=float(memory) / 1024)
+        for name, _, memory in rows
+        if re.fullmatch(r"\s*\d+\s*", memory)
+    ]
+
+
+def is_same(part: Installed, gpu: Gpu) -> bool:
+    """Whether the driver's name (`NVIDIA A100-SXM4-80GB`) and memory are those of `gpu`."""
+    words = re.split(r"[^a-z0-9]+", part.name.lower())
+    near = abs(part.memory_gib - gpu.memory_gib) <= _SAME_MEMORY * gpu.memory_gib
+    return gpu.id.split("-")[0].lower() in words and near

@@ -1,0 +1,125 @@
+"""Runs a job on this machine: torchrun, under a guard that leaves no process behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from attune.errors import AttuneError
+from attune.trial.frameworks.framework import Command
+from attune.trial.job import Job
+from attune.trial.launchers.launcher import State
+from attune.trial.result import Provenance
+
+_GUARD = Path(__file__).with_name("guard.py")
+_GRACE_S = 5.0
+"""How long ranks may take to end after SIGTERM before they are killed."""
+
+
+class LocalHandle:
+    """A guard process with torchrun and the ranks below it."""
+
+    interval_s = 0.1
+
+    def __init__(self, guard: subprocess.Popen[bytes], logs: Path) -> None:
+        self._guard = guard
+        self._logs = logs
+        self._started = time.monotonic()
+        self._ended: float | None = None
+
+    @property
+    def job_id(self) -> str:
+        return str(self._guard.pid)
+
+    def poll(self) -> State:
+        code = self._guard.poll()
+        if code is None:
+            return State(running=True)
+        if self._ended is None:
+            self._ended = time.monotonic()
+            assert self._guard.stdin is not None
+            self._guard.stdin.close()
+        return State(running=False, exit_code=128 - code if code > 128 else code)
+
+    def cancel(self) -> None:
+        if self.poll().running:
+            self._guard.send_signal(signal.SIGTERM)
+            try:
+                self._guard.wait(_GRACE_S + 10)
+            except subprocess.TimeoutExpired:
+                # The kernel ends torchrun and the ranks with the guard (PR_SET_PDEATHSIG).
+                self._guard.kill()
+                self._guard.wait()
+        self.poll()
+
+    def log_files(self) -> list[Path]:
+        return sorted(self._logs.glob("*.log"))
+
+    def elapsed_s(self) -> float:
+        return (self._ended or time.monotonic()) - self._started
+
+
+class LocalLauncher:
+    """torchrun on this machine, one process per GPU, or per core on `cpu`."""
+
+    name = "local"
+    provenance: Provenance = "measured"
+
+    def check(self, job: Job, modules: tuple[str, ...]) -> None:
+        missing = [module for module in ("torch", *modules) if not _installed(module)]
+        if missing:
+            raise AttuneError(
+                f"training on this machine needs {', '.join(dict.fromkeys(missing))}, "
+                "which is not installed here; run `pip install attune[train]`"
+            )
+        if job.cluster.nodes > 1:
+            raise AttuneError(
+                f"the local launcher runs one node, but {job.cluster.count} "
+                f"{job.cluster.gpu.name} fill {job.cluster.nodes}; use a count of at most "
+                f"{job.cluster.per_node}, or the launcher of your scheduler"
+            )
+
+    def start(self, job: Job, command: Command, directory: Path) -> LocalHandle:
+        logs = directory.resolve() / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        with (logs / "launcher.log").open("ab") as output:
+            guard = subprocess.Popen(
+                [*_guarded("supervise", str(_GRACE_S)), *_torchrun(command, logs)],
+                cwd=directory,
+                env=_environment(command),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return LocalHandle(guard, logs)
+
+
+def _installed(module: str) -> bool:
+    with contextlib.suppress(ModuleNotFoundError):
+        return find_spec(module) is not None
+    return False
+
+
+def _environment(command: Command) -> dict[str, str]:
+    return {**os.environ, **command.environment, "PYTHONUNBUFFERED": "1"}
+
+
+def _guarded(*words: str) -> list[str]:
+    return [sys.executable, "-I", str(_GUARD), *words]
+
+
+def _torchrun(command: Command, logs: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "torch.distributed.run"),
+        # A rendezvous on a free port of the loopback, so that runs side by side do not meet.
+        *("--standalone", "--local-addr", "127.0.0.1"),
+        *("--nproc-per-node", str(command.processes_per_node), "--max-restarts", "0"),
+        *("--no-python", *_guarded("rank", str(logs)), sys.executable, *command.argv),
+    ]

@@ -1,0 +1,93 @@
+"""How each framework logs what a played run does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from attune.errors import AttuneError
+from attune.trial.result import RankMemory, Step
+from attune.trial.worker.log import (
+    WorkerError,
+    write_echo,
+    write_error,
+    write_memory,
+    write_phase,
+    write_step,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why a played rank stops."""
+
+    rank: int
+    stage: int
+    phase: str
+    step: int | None
+    kind: str
+    """out_of_memory, diverged, illegal_layout or exception."""
+    message: str
+    requested_gib: float | None = None
+
+
+class Voice(Protocol):
+    """Writes lines as one framework does."""
+
+    def begin(self, rank: int, after_s: float) -> str:
+        """Training starts."""
+
+    def step(self, step: Step, steps: int) -> str: ...
+
+    def memory(self, memory: RankMemory) -> str: ...
+
+    def failure(self, failure: Failure) -> str: ...
+
+    def echo(self, rank: int, message: str) -> str:
+        """A rank stops because a peer did."""
+
+
+class WorkerVoice:
+    """attune's own worker."""
+
+    def begin(self, rank: int, after_s: float) -> str:
+        return write_phase(rank, "forward", after_s)
+
+    def step(self, step: Step, steps: int) -> str:
+        return write_step(step, steps, 0.0)
+
+    def memory(self, memory: RankMemory) -> str:
+        return write_memory(memory)
+
+    def failure(self, failure: Failure) -> str:
+        requested = failure.requested_gib
+        return write_error(
+            WorkerError(
+                rank=failure.rank,
+                stage=failure.stage,
+                phase=failure.phase,
+                step=failure.step,
+                kind=failure.kind,
+                requested_bytes=None if requested is None else round(requested * 2**30),
+                message=failure.message,
+            )
+        )
+
+    def echo(self, rank: int, message: str) -> str:
+        return write_echo(rank, message)
+
+
+_VOICES: dict[str, type[Voice]] = {"megatron-core": WorkerVoice}
+
+
+def load_voice(framework: str) -> Voice:
+    """The voice of a framework.
+
+    Raises:
+        AttuneError: the stand-in cannot play it.
+    """
+    if framework not in _VOICES:
+        raise AttuneError(
+            f"no stand-in plays framework `{framework}`; there are: {', '.join(_VOICES)}"
+        )
+    return _VOICES[framework]()
