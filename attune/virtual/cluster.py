@@ -19,8 +19,8 @@ from attune.virtual.kernels import Kernels
 from attune.virtual.losses import grad_norms, losses
 from attune.virtual.memory import Memory, stage_memory
 from attune.virtual.network import Network
-from attune.virtual.parts import Setting
 from attune.virtual.performance import OutOfMemory, Performance, Truth
+from attune.virtual.setting import Setting
 from attune.virtual.sizes import Sizes
 from attune.virtual.step_time import step_time
 from attune.workload import Workload

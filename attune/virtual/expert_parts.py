@@ -6,8 +6,8 @@ import numpy as np
 
 from attune.catalog.model import Experts
 from attune.layout.table import DISPATCHERS, Floats
-from attune.virtual.parts import Part, Setting, activation_time, attention_parts, shared_expert
-from attune.virtual.sizes import value_bytes
+from attune.virtual.parts import Part, activation_time, attention_parts, shared_expert
+from attune.virtual.setting import Setting
 
 _ALLGATHER, _FLEX = DISPATCHERS.index("allgather"), DISPATCHERS.index("flex")
 
@@ -67,7 +67,7 @@ def _dispatch(setting: Setting, experts: Experts) -> Part:
 def _exchange(setting: Setting, experts: Experts) -> Floats:
     """One way of the expert traffic: dispatch or combine, the expert tensor group included."""
     sizes, network, table = setting.sizes, setting.network, setting.table
-    width = setting.model.hidden * value_bytes(setting.workload)
+    width = setting.model.hidden * setting.value_bytes
     group = network.group(sizes.ep, sizes.etp)
     away = (group.nodes - 1) / group.nodes
     # The busiest rank receives more than it sends; links carry the mean of both.
@@ -94,7 +94,7 @@ def _experts(setting: Setting, experts: Experts) -> Part:
     rows = sizes.routed_tokens * setting.busiest
     local = np.maximum(experts.count / sizes.ep, 1)
     out = experts.ffn / sizes.etp
-    wide = (2 if setting.model.gated else 1) * out
+    wide = setting.wide * out
     forward = kernels.grouped(rows, hidden, wide, local) + kernels.grouped(rows, out, hidden, local)
     inputs = kernels.grouped(rows, wide, hidden, local) + kernels.grouped(rows, hidden, out, local)
     each = rows / local

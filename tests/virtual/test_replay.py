@@ -77,7 +77,7 @@ def test_a_replay_of_sixteen_stages_takes_milliseconds() -> None:
     plan_schedule.cache_clear()
     best = np.inf
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         pipeline_ends(durations, delays, 64, whole=True)
-        best = min(best, time.perf_counter() - begin)
+        best = min(best, time.process_time() - begin)
     assert best < 0.02

@@ -137,6 +137,6 @@ def test_thousands_of_layouts_take_seconds() -> None:
     ]
     table = LayoutTable.of(layouts * 40)
     cluster = glm()
-    begin = time.perf_counter()
+    begin = time.process_time()
     cluster.truth(table)
-    assert (time.perf_counter() - begin) / len(table) < 1e-3
+    assert (time.process_time() - begin) / len(table) < 1e-3
