@@ -26,7 +26,7 @@ _DOORS = {
 }
 """Name of each verb and the module of `attune.verbs` that has it."""
 
-__all__ = [*_DOORS, "__version__"]  # noqa: PLE0604
+__all__ = [*_DOORS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -176,7 +176,7 @@ def load_cluster(gpu: str, count: int, overrides: Path | None = None) -> Cluster
             raise AttuneError(
                 f"{overrides} must be a mapping of GPU fields, but got {type(data).__name__}"
             )
-        part = parse(Gpu, _merged(part.model_dump(), data), str(overrides))
+        part = parse(Gpu, merged(part.model_dump(), data), str(overrides))
     if not 1 <= count <= LARGEST_COUNT:
         raise AttuneError(f"count must be 1 to {LARGEST_COUNT}, but got {count}")
     if count > part.per_node and count % part.per_node:
@@ -188,13 +188,14 @@ def load_cluster(gpu: str, count: int, overrides: Path | None = None) -> Cluster
     return Cluster(gpu=part, count=count)
 
 
-def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
+def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` over it; a mapping inside both is merged in turn."""
+    result = dict(base)
     for key, value in changes.items():
-        inner = merged.get(key)
+        inner = result.get(key)
         both = isinstance(inner, dict) and isinstance(value, dict)
-        merged[key] = _merged(inner, value) if both else value  # type: ignore[arg-type]
-    return merged
+        result[key] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return result
 
 
 def model_names() -> list[str]:

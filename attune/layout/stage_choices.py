@@ -4,31 +4,35 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from attune.catalog import Model
+from attune.catalog import Indexer, Model
 
 Choice = tuple[int | None, int | None]
 """Layers of the first and of the last stage; None where not given."""
 
 
-@lru_cache(maxsize=4096)
-def stage_choices(model: Model, pp: int, vpp: int = 1, at_most: int = 6) -> tuple[Choice, ...]:
-    """The splits with the lightest heaviest stage, even ones included, best first.
+def stage_choices(model: Model, pp: int, vpp: int = 1, at_most: int = 3) -> tuple[Choice, ...]:
+    """The even split where it is legal, then those with the lightest heaviest stage.
 
     The head counts as the layers that its parameters make up; every chunk of an indexer model
     starts on a layer that computes its own index. Empty where no split is legal.
     """
     if pp <= 1:
         return ((None, None),) if vpp == 1 else ()
-    head = head_in_layers(model)
-    found: list[tuple[float, float, Choice]] = []
-    for first, middle, last in _splits(model.layers, pp, vpp):
-        if _starts_compute(model, pp, vpp, first, middle, last):
+    return _choices(model.layers, model.indexer, head_in_layers(model), pp, vpp)[:at_most]
+
+
+@lru_cache(maxsize=4096)
+def _choices(
+    layers: int, indexer: Indexer | None, head: float, pp: int, vpp: int
+) -> tuple[Choice, ...]:
+    found: list[tuple[bool, float, float, Choice]] = []
+    for first, middle, last in _splits(layers, pp, vpp):
+        if _starts_compute(indexer, pp, vpp, first, middle, last):
             loads = [first, *([middle] if pp > 2 else []), last + head]
-            found.append(
-                (max(loads), max(loads) - min(loads), _written(pp, vpp, first, middle, last))
-            )
-    found.sort(key=lambda x: (x[0], x[1], str(x[2])))
-    return tuple(choice for _, _, choice in found[:at_most])
+            choice = _written(pp, vpp, first, middle, last)
+            uneven = choice != (None, None)
+            found.append((uneven, max(loads), max(loads) - min(loads), choice))
+    return tuple(x[3] for x in sorted(found, key=lambda x: (*x[:3], str(x[3]))))
 
 
 def _splits(layers: int, pp: int, vpp: int) -> list[tuple[int, int, int]]:
@@ -47,14 +51,16 @@ def _splits(layers: int, pp: int, vpp: int) -> list[tuple[int, int, int]]:
     return splits
 
 
-def _starts_compute(model: Model, pp: int, vpp: int, first: int, middle: int, last: int) -> bool:
-    if model.indexer is None:
+def _starts_compute(
+    indexer: Indexer | None, pp: int, vpp: int, first: int, middle: int, last: int
+) -> bool:
+    if indexer is None:
         return True
     stages = [first, *[middle] * (pp - 2), last]
     start = 1
     for _ in range(vpp):
         for layers in stages:
-            if not model.indexer.computes(start):
+            if not indexer.computes(start):
                 return False
             start += layers // vpp
     return True

@@ -46,8 +46,8 @@ class LayoutTable:
 
     `first`, `last`, `recompute_layers` hold 0 (`ABSENT`) for None and `GIVEN_ZERO` for 0.
     `recompute`, `recompute_method`, `dispatcher` are indices into `GRANULARITIES`, `METHODS`,
-    `DISPATCHERS`; `recompute_modules` is a bit mask over `MODULES`; `pipeline_layout` is an index into
-    `pipeline_layouts`, -1 for none.
+    `DISPATCHERS`; `recompute_modules` is a bit mask over `MODULES`; `pipeline_layout` is an index
+    into `pipeline_layouts`, -1 for none.
     """
 
     tp: Ints

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 from attune.experiment.events import Completed, Finished, Interrupted
 from attune.report.history import History
 from attune.report.lines import check_line, lines, simulated_notice
-from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
+from attune.report.words import (
+    badge,
+    escaped,
+    gib,
+    grid,
+    number,
+    percent,
+    say,
+    say_marked,
+    say_whole,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,9 +87,9 @@ def _draw_question(history: History, console: Console) -> None:
 
 def _draw_verdict(completed: Completed, console: Console) -> None:
     if completed.winner is None:
-        console.print(f"\n[red]no winner[/]: {_escaped(completed.problem)}", highlight=False)
+        say_marked(console, f"\n[red]no winner[/]: {escaped(completed.problem)}")
         return
-    console.print(f"\nwinner, {badge(completed.status)}:", highlight=False)
+    say_marked(console, f"\nwinner, {badge(completed.status)}:")
     say_whole(console, completed.winner)
     table = grid(["figure", "value", "from"])
     source = badge(completed.status)
@@ -89,10 +100,10 @@ def _draw_verdict(completed: Completed, console: Console) -> None:
     table.add_row("MFU", percent(completed.mfu), source)
     for gain in completed.gains:
         value = "no figure" if gain.percent is None else f"{gain.percent:+.1f} %"
-        table.add_row(f"against {gain.over}", value, source)
+        table.add_row(escaped(f"against {gain.over}"), value, source)
     console.print(table)
     if completed.problem:
-        console.print(f"[red]not verified[/]: {_escaped(completed.problem)}", highlight=False)
+        say_marked(console, f"[red]not verified[/]: {escaped(completed.problem)}")
 
 
 def _draw_runs(history: History, console: Console) -> None:
@@ -132,12 +143,6 @@ def _error(run: Finished) -> str:
     return f"{100 * (run.step_time_s / run.predicted.step_s - 1):+.1f} %"
 
 
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
 def draw_experiments(experiments: Sequence[ListedExperiment], console: Console) -> None:
     """One line an experiment: state and best figure with its provenance."""
     if not experiments:
@@ -146,8 +151,8 @@ def draw_experiments(experiments: Sequence[ListedExperiment], console: Console) 
     table = grid(["experiment", "what", "state", "runs", "tok/s/GPU", "from"], left=3)
     for found in experiments:
         table.add_row(
-            found.id,
-            found.problem or f"{found.model} {found.count} {found.gpu}",
+            escaped(found.id),
+            escaped(found.problem or f"{found.model} {found.count} {found.gpu}"),
             found.state,
             str(found.runs),
             number(found.tokens_per_s_per_gpu),

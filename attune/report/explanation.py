@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attune.report.plan import Suggestion, workload_words
-from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
+from attune.report.words import (
+    badge,
+    gib,
+    grid,
+    number,
+    percent,
+    say,
+    say_marked,
+    say_whole,
+    seconds,
+)
 from attune.trial.result import Provenance
 from attune.workload import Workload
 
@@ -38,11 +48,12 @@ class BrokenRule:
 
     rule: str
     message: str
-    cure: str
+    cure: str | None
+    """The change that mends it, as `--layout` takes it; None where there is none."""
     cured: str | None
-    """The layout after the cure, as one line; None where no single change mends it."""
-    silent: bool
-    """Whether Megatron would accept it and train something else."""
+    """The layout after the cure, as one line."""
+    verdict: str
+    """`illegal`, or what Megatron accepts: `silently_wrong`, `risky`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +99,7 @@ class Explanation:
 def draw_explanation(found: Explanation, console: Console) -> None:
     """Sizes, rules, memory by part and stage, step time by part."""
     say(console, f"{found.model} on {found.count} {found.gpu}: {workload_words(found.workload)}")
-    say_whole(console, f"{found.label}  {found.layout}")
+    say_whole(console, f"{found.label}  {found.layout}".strip())
     if found.sizes:
         _draw_sizes(found.sizes, console)
     _draw_rules(found, console)
@@ -113,24 +124,30 @@ def _draw_sizes(sizes: Sizes, console: Console) -> None:
 
 def _draw_rules(found: Explanation, console: Console) -> None:
     if found.legal:
-        console.print("\n[green]legal[/]: no rule is broken")
+        say_marked(console, "\n[green]legal[/]: no rule is broken")
         return
     count = len(found.broken)
-    console.print(f"\n[red]illegal[/]: {count} rule{'s' if count > 1 else ''} broken")
+    say_marked(console, f"\n[red]illegal[/]: {count} rule{'s' if count > 1 else ''} broken")
     for broken in found.broken:
-        silent = " (Megatron accepts it silently and trains something else)" * broken.silent
-        say(console, f"  {broken.rule}{silent}: {broken.message}")
-        say(console, f"    cure: {broken.cure}")
+        say(console, f"  {broken.rule}{_ACCEPTED.get(broken.verdict, '')}: {broken.message}")
+        say(console, f"    cure: {broken.cure or 'none; change the workload or the cluster'}")
         if broken.cured:
-            say(console, f"    then: {broken.cured}")
+            say_whole(console, f"    then: {broken.cured}")
+
+
+_ACCEPTED = {
+    "silently_wrong": " (Megatron accepts it and trains another model)",
+    "risky": " (Megatron accepts it, and is known to hang or fail)",
+}
+"""What to add for rules that Megatron itself does not enforce."""
 
 
 def _draw_memory(found: Explanation, prediction: Suggestion, console: Console) -> None:
-    console.print(
+    say_marked(
+        console,
         f"\nMemory per GPU, GiB, {badge(found.provenance)}: worst stage {prediction.stage} needs "
         f"{gib(prediction.peak_gib)} of {gib(prediction.limit_gib)}; "
         f"P(fits) {percent(prediction.p_fits, 0)}",
-        highlight=False,
     )
     parts = list(found.memory[0].parts)
     table = grid(
@@ -138,7 +155,7 @@ def _draw_memory(found: Explanation, prediction: Suggestion, console: Console) -
     )
     for stage in found.memory:
         values = [*stage.parts.values(), stage.allocated_gib, stage.reserved_gib, stage.device_gib]
-        table.add_row(str(stage.stage), *map(gib, values))
+        table.add_row(str(stage.stage), *(gib(value, prediction.limit_gib) for value in values))
     console.print(table)
     if found.host_gib is not None:
         say(console, f"host memory of a node: {gib(found.host_gib)} GiB")
@@ -155,11 +172,11 @@ _SHORT = {
 
 
 def _draw_time(found: Explanation, prediction: Suggestion, console: Console) -> None:
-    console.print(
+    say_marked(
+        console,
         f"\nStep time, {badge(found.provenance)}: {seconds(prediction.step_s)} s "
         f"(80 %: {seconds(prediction.low_s)} to {seconds(prediction.high_s)} s), "
         f"{number(prediction.tokens_per_s_per_gpu)} tokens/s/GPU, MFU {percent(prediction.mfu)}",
-        highlight=False,
     )
     table = grid(["part", "seconds", "%"])
     for part, value in sorted(found.step_parts.items(), key=lambda item: -item[1]):

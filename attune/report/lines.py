@@ -129,8 +129,8 @@ def _completed(event: Completed) -> list[str]:
     told = [
         f"winner ({event.status}): {event.winner}",
         f"  {number(event.tokens_per_s_per_gpu)} tokens/s/GPU, "
-        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB, ${number(event.usd_per_million_tokens, 3)} per million "
-        f"tokens, MFU {percent(event.mfu)}",
+        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB, "
+        f"${number(event.usd_per_million_tokens, 3)} per million tokens, MFU {percent(event.mfu)}",
     ]
     for gain in event.gains:
         size = "no figure" if gain.percent is None else f"{gain.percent:+.1f} %"

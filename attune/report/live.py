@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attune.experiment.events import Event, Finished
 from attune.report.history import History
 from attune.report.lines import against, lines, simulated_notice
-from attune.report.words import badge, duration, gib, grid, number, say, say_whole, seconds
+from attune.report.words import badge, duration, escaped, gib, grid, number, say, say_whole, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,8 +78,6 @@ def picture(history: History, elapsed_s: float, runs_before: int = 0) -> Any:
 
 
 def _running(history: History) -> str:
-    from rich.markup import escape
-
     running, progress = history.running, history.progress
     if not running:
         return "between runs"
@@ -88,7 +86,7 @@ def _running(history: History) -> str:
     return (
         f"run {running.run} {running.purpose} [bold]{step}[/]{now} "
         f"({badge('predicted')} {seconds(running.predicted.step_s)} s)\n"
-        f"  {escape(running.layout)}\n  why: {escape(running.why)}"
+        f"  {escaped(running.layout)}\n  why: {escaped(running.why)}"
     )
 
 
@@ -98,7 +96,7 @@ def _last_runs(history: History) -> Any:
         table.add_row(
             ("* " if run.best else "  ") + str(run.run),
             run.outcome,
-            run.layout,
+            escaped(run.layout),
             seconds(run.step_time_s),
             seconds(run.predicted.step_s),
             number(run.tokens_per_s_per_gpu),

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
+from attune.report.words import (
+    badge,
+    gib,
+    grid,
+    number,
+    percent,
+    say,
+    say_marked,
+    say_whole,
+    seconds,
+)
 from attune.trial.result import Provenance
 from attune.workload import Workload
 
@@ -80,9 +90,10 @@ def draw_plan(plan: Plan, console: Console) -> None:
     say(console, f"{plan.model} on {plan.count} {plan.gpu}: {workload_words(plan.workload)}")
     draw_funnel(plan.funnel, plan.space, console)
     limit = gib(plan.best[0].limit_gib)
-    console.print(
+    say_marked(
+        console,
         f"\nBest {len(plan.best)}, {badge(plan.provenance)} (no trial ran); "
-        f"limit {limit} GiB, worst stage shown:"
+        f"limit {limit} GiB, worst stage shown:",
     )
     console.print(_table(plan.best))
     for place, suggestion in enumerate(plan.best, start=1):

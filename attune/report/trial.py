@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attune.report.plan import Suggestion
-from attune.report.words import badge, gib, grid, number, percent, say, say_whole, seconds
+from attune.report.words import (
+    badge,
+    escaped,
+    gib,
+    grid,
+    number,
+    percent,
+    say,
+    say_marked,
+    say_whole,
+    seconds,
+)
 from attune.trial.result import Step, TrialResult
 
 if TYPE_CHECKING:
@@ -43,10 +54,10 @@ def draw_trial(run: TrialRun, console: Console) -> None:
     """Outcome first; then the figures, measured beside predicted, and memory by rank."""
     result = run.result
     colour = "green" if run.completed else "red"
-    console.print(
-        f"[{colour}]{result.outcome}[/] on {result.hardware}, launcher {result.launcher}, "
+    say_marked(
+        console,
+        f"[{colour}]{result.outcome}[/] on {escaped(result.hardware)}, launcher {result.launcher}, "
         f"{badge(result.provenance)}",
-        highlight=False,
     )
     if result.launcher == "simulated":
         say(

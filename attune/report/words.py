@@ -17,6 +17,7 @@ _BADGES = {
     "published": "magenta",
 }
 ABSENT = "-"
+_SMALL_GIB = 1.0
 
 
 def badge(provenance: str) -> str:
@@ -37,11 +38,11 @@ def seconds(value: float | None) -> str:
     return number(value, digits)
 
 
-def gib(value: float | None) -> str:
-    """GiB with a sensible number of digits; small machines have small memories."""
+def gib(value: float | None, of: float | None = None) -> str:
+    """GiB with one decimal, three where it or the limit `of` is small."""
     if value is None:
         return ABSENT
-    return number(value, 3 if value < 1 else 1)
+    return number(value, 3 if (value if of is None else of) < _SMALL_GIB else 1)
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -84,6 +85,18 @@ def say(console: Console, text: str) -> None:
     A terminal gets it wrapped at words; a pipe or file gets it whole.
     """
     console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def say_marked(console: Console, markup: str) -> None:
+    """Prints a line of console markup, wrapped as `say` does; data in it must be escaped."""
+    console.print(markup, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def escaped(text: str) -> str:
+    """Words that are data, made safe to stand in markup and in the cells of a table."""
+    from rich.markup import escape
+
+    return escape(text)
 
 
 def say_whole(console: Console, text: str) -> None:

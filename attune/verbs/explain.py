@@ -9,7 +9,7 @@ import numpy as np
 
 from attune.estimate import MemoryEstimate, estimate_memory, estimate_step_time
 from attune.layout import Layout, LayoutTable, label, parse_layout, stage_splits, write_layout
-from attune.layout.rules import RULES, Broken, Setting, broken_rules
+from attune.layout.rules import Broken, Setting, broken_rules
 from attune.report.explanation import BrokenRule, Explanation, Sizes, StageMemory
 from attune.verbs.suggest import suggestion
 from attune.verbs.target import Target
@@ -31,7 +31,7 @@ def explain(target: Target, layout: Layout) -> Explanation:
         count=target.cluster.count,
         workload=target.workload,
         layout=write_layout(layout),
-        label=label(layout, target.cluster.count),
+        label=label(layout, target.cluster.count) if _has_grid(layout) else "",
         broken=tuple(map(_broken, broken)),
         sizes=_sizes(target, layout),
     )
@@ -83,19 +83,17 @@ def cured(setting: Setting, layout: Layout) -> Layout | None:
 
 def _broken(found: Broken) -> BrokenRule:
     return BrokenRule(
-        rule=found.rule,
+        rule=found.rule.id,
         message=found.message,
         cure=found.cure,
         cured=write_layout(found.cured) if found.cured else None,
-        silent=next(rule.silent for rule in RULES if rule.id == found.rule),
+        verdict=found.rule.verdict,
     )
 
 
 def _sizes(target: Target, layout: Layout) -> Sizes | None:
     table, count = LayoutTable.of([layout]), target.cluster.count
-    if min(layout.tp, layout.pp, layout.vpp, layout.cp, layout.ep, layout.etp) < 1:
-        return None
-    if not layout.dp(count):
+    if not _has_grid(layout) or not layout.dp(count):
         return None
     microbatches = int(table.microbatches(count, target.workload.global_batch)[0])
     fill = layout.pp - 1
@@ -112,6 +110,10 @@ def _sizes(target: Target, layout: Layout) -> Sizes | None:
         # 1 / vpp of a microbatch (Narayanan et al., 2021, section 2.2).
         idle_share=fill / steps if microbatches else 1.0,
     )
+
+
+def _has_grid(layout: Layout) -> bool:
+    return min(layout.tp, layout.pp, layout.vpp, layout.cp, layout.ep, layout.etp) > 0
 
 
 def _layers(target: Target, table: LayoutTable) -> tuple[tuple[int, ...], ...]:

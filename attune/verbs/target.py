@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attune.catalog import Cluster, Model, load_cluster, load_model, parse, read_yaml
+from attune.catalog import Cluster, Model, load_cluster, load_model, merged, parse, read_yaml
 from attune.errors import AttuneError
 from attune.workload import Workload
 
@@ -67,6 +67,6 @@ def find_workload(model: Model, path: Path | None, changes: Mapping[str, Any]) -
         data = read_yaml(path)
         if not isinstance(data, dict):
             raise AttuneError(f"{path} must be a mapping of workload fields")
-        fields |= data
+        fields = merged(fields, data)
     given = {name: value for name, value in changes.items() if value is not None}
     return parse(Workload, fields | given, str(path) if path and not given else "the workload")

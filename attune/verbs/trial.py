@@ -105,9 +105,10 @@ def _refuse_illegal(target: Target, layout: Layout) -> None:
     broken = broken_rules(setting, layout)
     if broken:
         first = broken[0]
+        cure = f"; cure: {first.cure}" if first.cure else ""
         more = f" ({len(broken) - 1} more: `attune explain`)" if len(broken) > 1 else ""
-        message = f"this layout cannot run: {first.rule}: {first.message}; {first.cure}{more}"
-        raise LayoutError(message, rule=first.rule)
+        message = f"this layout cannot run: {first.rule.id}: {first.message}{cure}{more}"
+        raise LayoutError(message, rule=first.rule.id)
 
 
 def _free_directory(directory: Path | None) -> Path:

@@ -36,9 +36,12 @@ def test_plain_lines_tell_what_and_why(drawn):
 
 
 def test_markup_in_data_is_shown_as_it_is(drawn):
-    event = finished(1, "tp=1", outcome="infrastructure", evidence="[red]rank 3[/red] died")
+    event = finished(1, "tp=1 [/x]", outcome="infrastructure", evidence="[red]rank 3[/red] died")
     text = drawn(lambda e, console: draw_events(e, console), [event])
     assert "[red]rank 3[/red] died" in text
+    history = history_of([event])
+    assert "[/x]" in drawn(lambda h, console: console.print(picture(h, 1.0)), history)
+    assert "[red]rank 3[/red] died" in drawn(draw_report, Report(experiment="x", history=history))
 
 
 def test_live_picture_fits_80_columns(drawn):

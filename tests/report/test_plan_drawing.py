@@ -123,13 +123,15 @@ def test_broken_rules_come_with_their_cures(drawn):
         message="92 layers do not divide into 16 stages",
         cure="give first=5 last=3",
         cured="tp=4 pp=16 first=5 last=3",
-        silent=False,
+        verdict="illegal",
     )
-    silent = BrokenRule(rule="x.y", message="drops", cure="use pp=8", cured=None, silent=True)
+    silent = BrokenRule(
+        rule="x.y", message="drops", cure="use pp=8", cured=None, verdict="silently_wrong"
+    )
     text = drawn(draw_explanation, an_explanation(broken=(broken, silent), estimated="tp=4 pp=8"))
     assert "illegal: 2 rules broken" in text
     assert "cure: give first=5 last=3" in text and "then: tp=4 pp=16 first=5 last=3" in text
-    assert "accepts it silently" in text
+    assert "accepts it and trains another model" in text
     assert "Estimates are for the cured layout: tp=4 pp=8" in text
 
 

@@ -61,6 +61,8 @@ def _reach_cure(setting: Setting, layout: Layout) -> Layout:
     return replace(layout, vpp=1, cp=max(layout.cp, 1) * (dp // fewer))
 
 
+_BATCH = frozenset({"world", "global_batch", "rows_per_microbatch"})
+
 RULES = (
     Rule(
         id="batch.rows_divide",
@@ -68,7 +70,7 @@ RULES = (
         message=_rows_message,
         cure=_rows_cure,
         source="num_microbatches_calculator.py",
-        needs=frozenset({"world", "global_batch", "rows_per_microbatch"}),
+        needs=_BATCH,
     ),
     Rule(
         id="batch.rows_reach_ranks",
@@ -77,5 +79,6 @@ RULES = (
         cure=_reach_cure,
         source="miles and slime: utils/dp_schedule.py",
         extra=True,
+        needs=_BATCH,
     ),
 )
