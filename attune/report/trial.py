@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attune.report.plan import Suggestion
 from attune.report.words import (
+    ABSENT,
     badge,
     escaped,
     gib,
