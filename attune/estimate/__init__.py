@@ -3,6 +3,7 @@
 from attune.estimate.calibration import NO_CALIBRATION, Calibration, Observation, learn
 from attune.estimate.memory import MemoryEstimate, estimate_memory
 from attune.estimate.stack import Stack
+from attune.estimate.step_time import TimeEstimate, estimate_step_time
 
 __all__ = [
     "NO_CALIBRATION",
@@ -10,6 +11,8 @@ __all__ = [
     "MemoryEstimate",
     "Observation",
     "Stack",
+    "TimeEstimate",
     "estimate_memory",
+    "estimate_step_time",
     "learn",
 ]

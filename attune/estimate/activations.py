@@ -80,7 +80,7 @@ def _attention(columns: Columns, stack: Stack, no_scores: Bools, no_up: Bools) -
         output = width * q * model.heads * latent.value_dim / columns.tp
         ranks = (latent.q_rank or 0) + latent.kv_rank
         extra = width * columns.sharded * (ranks + latent.rope_dim + np.where(no_up, 0, ranks))
-    total = projected + output + extra + _core(columns, stack, output, no_scores)
+    total: Floats = projected + output + extra + _core(columns, stack, output, no_scores)
     if not stack.fused or (model.qk_norm and latent is None):
         # The norms of query and key keep their inputs beside the rotated outputs; so does a
         # rotary embedding out of place.

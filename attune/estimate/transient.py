@@ -87,4 +87,5 @@ def _head(columns: Columns, stack: Stack) -> Floats:
     gradient = width * model.hidden * shard * stack.head_gradient
     whole = width * columns.tokens * model.hidden
     backward = logits + gradient + _gathered(columns) + whole
-    return norm + np.maximum(stack.loss_copies / 2 * logits, backward)
+    moment: Floats = norm + np.maximum(stack.loss_copies / 2 * logits, backward)
+    return moment

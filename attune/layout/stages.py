@@ -109,6 +109,7 @@ def _even_or_uneven(total: int, pp: int, vpp: int, first: int, last: int) -> Int
 
 def _starts(layers: Ints) -> Ints:
     """First layer of each chunk: model order is chunk by chunk, and stage by stage within."""
-    order = layers.transpose(0, 2, 1).reshape(len(layers), -1)
+    splits, stages, chunks = layers.shape
+    order = layers.transpose(0, 2, 1).reshape(splits, chunks * stages)
     before = np.cumsum(order, axis=1) - order
-    return before.reshape(len(layers), layers.shape[2], layers.shape[1]).transpose(0, 2, 1)
+    return before.reshape(splits, chunks, stages).transpose(0, 2, 1)

@@ -86,7 +86,7 @@ def check_megatron_bridge(candidate: list[float], reference: list[float]) -> Che
         name="megatron_bridge",
         status="passed" if result.passed else "failed",
         detail=failed + figures,
-        values=_values(result),
+        values=_values(result) | {"steps": len(reference)},
     )
 
 

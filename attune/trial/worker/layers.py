@@ -39,7 +39,7 @@ class ScaledDotProductAttention(torch.nn.Module):
         attention_mask: torch.Tensor | None,
         **_: Any,
     ) -> torch.Tensor:
-        """Query [tokens, rows, heads, size] (key, value: groups) to [tokens, rows, heads x size]."""
+        """Query [tokens, rows, heads, size], key and value likewise, to [tokens, rows, hidden]."""
         query, key, value = (x.permute(1, 2, 0, 3) for x in (query, key, value))
         context = functional.scaled_dot_product_attention(
             query, key, value, is_causal=True, enable_gqa=self.grouped
