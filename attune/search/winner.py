@@ -17,8 +17,8 @@ from attune.experiment.events import (
 )
 from attune.layout import parse_layout, write_layout
 from attune.search.notes import gain_notes
+from attune.search.recipe_writer import write_recipe
 from attune.search.runs import Runs
-from attune.search.written import write_recipe
 from attune.verify import Check, Verification, verify
 
 Events = Generator[Event, None, None]
