@@ -7,11 +7,14 @@ import pytest
 from attune.errors import AttuneError
 from attune.verbs.judge import judge_table
 
-TABLE = """model,world,seq_len,global_batch,micro_batch,tp,pp,ep,sequence_parallel,first,last,rank,verdict
-glm-4.5,128,8192,128,1,4,16,8,1,5,3,0,silently_wrong
-glm-4.5,128,8192,128,1,4,16,7,1,5,3,0,legal
-no-such-model,128,8192,128,1,4,16,8,1,5,3,0,legal
-glm-4.5,128,8192,128,1,4,16,8,1,5,3,999,
+COLUMNS = (
+    "model,world,seq_len,global_batch,micro_batch,tp,pp,ep,etp,sequence_parallel,first,last,rank"
+)
+TABLE = f"""{COLUMNS},verdict
+glm-4.5,128,8192,128,1,4,16,8,1,1,5,3,0,silently_wrong
+glm-4.5,128,8192,128,1,4,16,7,1,1,5,3,0,legal
+no-such-model,128,8192,128,1,4,16,8,1,1,5,3,0,legal
+glm-4.5,128,8192,128,1,4,16,8,1,1,5,3,999,
 """
 
 
