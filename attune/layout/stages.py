@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from attune.catalog import Model
-from attune.layout.distinct import distinct_rows
 from attune.layout.pipeline_layout import chunk_layers
 from attune.layout.table import Ints, LayoutTable
 
@@ -55,9 +54,8 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
     first and last stages give the rest evenly to the middle. An illegal split gives rounded
     counts; `attune.layout.rules` says that it is illegal.
     """
-    keys = [table.pp, table.vpp, table.first, table.last, table.pipeline_layout]
-    rows, inverse = distinct_rows(keys)
-    unique = np.stack([key[rows] for key in keys], axis=1)
+    keys = np.stack([table.pp, table.vpp, table.first, table.last, table.pipeline_layout], axis=1)
+    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
     width = max(int(unique[:, 0].max(initial=1)), 1)
     depth = max(int(unique[:, 1].max(initial=1)), 1)
     layers = np.zeros((len(unique), width, depth), dtype=np.int64)
@@ -70,7 +68,7 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
         cells = cells[:width, :depth]
         layers[index, : cells.shape[0], : cells.shape[1]] = cells
     return StageSplits(
-        split=inverse,
+        split=inverse.reshape(-1),
         pp=unique[:, 0],
         vpp=unique[:, 1],
         layers=layers,

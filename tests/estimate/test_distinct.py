@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attune.layout.distinct import distinct_rows
+from attune.estimate.distinct import distinct_rows
 
 
 def test_rows_come_back_from_their_combination() -> None:
