@@ -1,0 +1,68 @@
+"""What this rank is doing, and the lines that it writes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from attune.trial.result import RankMemory, Step
+from attune.trial.worker import failure, log
+from attune.trial.worker.log import Phase
+
+
+class Progress:
+    """Knows phase and step of a rank, and writes its log lines, each in one piece."""
+
+    def __init__(self, *, rank: int, steps: int, steps_file: str | None) -> None:
+        self.rank = rank
+        self.stage = 0
+        self.writes_steps = False
+        self.phase: Phase = "start"
+        self.step: int | None = None
+        self._steps = steps
+        self._steps_file = Path(steps_file) if steps_file else None
+        self._started = time.monotonic()
+
+    def enter(self, phase: Phase, step: int | None = None) -> None:
+        """Notes a new phase; those outside a step are logged by rank 0."""
+        self.phase, self.step = phase, step
+        if step is None and self.rank == 0:
+            _write(log.write_phase(self.rank, phase, time.monotonic() - self._started))
+
+    def log_step(self, step: Step, learning_rate: float) -> None:
+        """Writes the step's line and its JSON line, on the one rank that writes steps."""
+        if not self.writes_steps:
+            return
+        _write(log.write_step(step, self._steps, learning_rate))
+        if self._steps_file:
+            with self._steps_file.open("a", encoding="utf-8") as file:
+                file.write(step.model_dump_json() + "\n")
+
+    def log_memory(self, memory: RankMemory) -> None:
+        """Writes the rank's peak memory."""
+        _write(log.write_memory(memory))
+
+    def log_failure(self, error: BaseException) -> None:
+        """Writes the error line of this rank, or that it only echoes a peer."""
+        if failure.is_echo(error):
+            _write(log.write_echo(self.rank, failure.describe(error)))
+            return
+        _write(
+            log.write_error(
+                log.WorkerError(
+                    rank=self.rank,
+                    stage=self.stage,
+                    phase=failure.phase_of(error, self.phase),
+                    step=self.step,
+                    kind=failure.kind_of(error, self.phase),
+                    requested_bytes=failure.requested_bytes(error),
+                    message=failure.describe(error),
+                )
+            )
+        )
+
+
+def _write(line: str) -> None:
+    # One system call, so that lines of several ranks in one pipe do not mix.
+    os.write(1, (line + "\n").encode())

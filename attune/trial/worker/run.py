@@ -1,0 +1,130 @@
+"""One run on one rank: process groups, model, training, report."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+from datetime import timedelta
+
+import torch
+from megatron.core import parallel_state, tensor_parallel
+
+from attune.trial.worker import cpu, memory
+from attune.trial.worker.config import WorkerConfig
+from attune.trial.worker.model import (
+    build_chunks,
+    chunk_count,
+    has_transformer_engine,
+    transformer_config,
+)
+from attune.trial.worker.optimization import build_optimization
+from attune.trial.worker.progress import Progress
+from attune.trial.worker.refusal import refuse_unsupported
+from attune.trial.worker.training import Training
+from attune.trial.worker.weights import initialize_weights
+
+_COLLECTIVE_TIMEOUT = timedelta(minutes=10)
+"""NCCL's own default; a run that waits longer is hung."""
+_PR_SET_PDEATHSIG = 1
+
+
+def run(config: WorkerConfig) -> int:
+    """Trains and reports on this rank; returns the exit code.
+
+    Whatever goes wrong ends as one line of attune.trial.worker.log and exit code 1.
+    """
+    progress = Progress(
+        rank=int(os.environ["RANK"]),
+        steps=config.workload.steps,
+        steps_file=config.steps_file,
+    )
+    baseline = None
+    try:
+        progress.enter("start")
+        _die_with_parent()
+        refuse_unsupported(config, int(os.environ["WORLD_SIZE"]), has_transformer_engine())
+        device = _prepare_device(config)
+        _make_process_groups(config)
+        progress.stage = parallel_state.get_pipeline_model_parallel_rank()
+        progress.writes_steps = _is_first_of_last_stage()
+        baseline = _baseline(config)
+        _train(config, device, progress)
+    except Exception as error:
+        memory.lift_limit()
+        progress.log_failure(error)
+        _report_memory(baseline, progress)
+        return 1
+    memory.lift_limit()
+    _report_memory(baseline, progress)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    return 0
+
+
+def _train(config: WorkerConfig, device: torch.device, progress: Progress) -> None:
+    progress.enter("build")
+    transformer = transformer_config(config)
+    chunks = build_chunks(config, transformer)
+    initialize_weights(chunks, config.model, config.workload.seed)
+    training = Training(config, build_optimization(config, transformer, chunks), device)
+    training.run(progress)
+    progress.enter("end")
+
+
+def _die_with_parent() -> None:
+    """Asks Linux to kill this rank when torchrun dies, however it dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prepare_device(config: WorkerConfig) -> torch.device:
+    if config.device == "cpu":
+        memory.small_thread_stacks()
+        torch.set_num_threads(1)
+        cpu.prepare_megatron_for_cpu()
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    return device
+
+
+def _make_process_groups(config: WorkerConfig) -> None:
+    layout, chunks = config.layout, chunk_count(config)
+    backend = "gloo" if config.device == "cpu" else "nccl"
+    torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
+    parallel_state.initialize_model_parallel(
+        tensor_model_parallel_size=layout.tp,
+        pipeline_model_parallel_size=layout.pp,
+        virtual_pipeline_model_parallel_size=chunks if chunks > 1 else None,
+        context_parallel_size=layout.cp,
+        expert_model_parallel_size=layout.ep,
+        expert_tensor_parallel_size=layout.etp,
+        create_gloo_process_groups=False,
+    )
+    if config.device == "cuda":
+        tensor_parallel.model_parallel_cuda_manual_seed(config.workload.seed)
+
+
+def _is_first_of_last_stage() -> bool:
+    last = parallel_state.get_pipeline_model_parallel_world_size() - 1
+    return (
+        parallel_state.get_pipeline_model_parallel_rank() == last
+        and parallel_state.get_tensor_model_parallel_rank() == 0
+        and parallel_state.get_data_parallel_rank() == 0
+    )
+
+
+def _baseline(config: WorkerConfig) -> memory.Baseline:
+    # One collective makes the connections, whose buffers belong to the baseline.
+    torch.distributed.barrier()
+    gc.collect()
+    baseline = memory.Baseline.here()
+    if config.device == "cpu" and config.memory_gib is not None:
+        memory.limit_data(config.memory_gib)
+    return baseline
+
+
+def _report_memory(baseline: memory.Baseline | None, progress: Progress) -> None:
+    if baseline is not None:
+        progress.log_memory(baseline.peak(progress.rank, progress.stage))

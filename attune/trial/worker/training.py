@@ -1,0 +1,135 @@
+"""The training loop: steps of the global batch, timed and logged."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from megatron.core import parallel_state
+from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
+
+from attune.trial.result import Step
+from attune.trial.worker.config import WorkerConfig
+from attune.trial.worker.failure import DivergenceError
+from attune.trial.worker.optimization import Optimization
+from attune.trial.worker.progress import Progress
+from attune.trial.worker.rows import SyntheticRows
+
+
+class Training:
+    """All steps of one run on this rank."""
+
+    def __init__(self, config: WorkerConfig, optimization: Optimization, device: Any) -> None:
+        self.config = config
+        self.device = device
+        self.chunks = optimization.chunks
+        self.optimizer = optimization.optimizer
+        self.schedule = optimization.schedule
+        self.rows = SyntheticRows(
+            vocabulary=config.model.vocabulary,
+            row_tokens=config.workload.row_tokens,
+            seed=config.workload.seed,
+        )
+        self.ranks = parallel_state.get_data_parallel_world_size()
+        self.microbatches = config.workload.global_batch // (
+            config.layout.rows_per_microbatch * self.ranks
+        )
+        self.mask = _causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
+
+    def run(self, progress: Progress) -> None:
+        """Trains every step of the workload.
+
+        Raises:
+            DivergenceError: loss or gradient norm is not finite.
+        """
+        for step in range(self.config.workload.steps):
+            progress.enter("forward", step)
+            started = time.perf_counter()
+            self._play_fault(step)
+            rate = self.optimizer.param_groups[0]["lr"]
+            loss = self._forward_backward(step)
+            progress.enter("optimizer", step)
+            norm = self._update()
+            self._wait(started)
+            seconds = time.perf_counter() - started
+            done = Step(step=step, seconds=seconds, loss=loss, grad_norm=norm)
+            if loss is not None:
+                progress.log_step(done, rate)
+            _check_finite(done)
+
+    def _play_fault(self, step: int) -> None:
+        options = self.config.options
+        if torch.distributed.get_rank() == 0 and options.fail_at_step == step:
+            raise RuntimeError(f"failed at step {step}, as the options ask")
+        if torch.distributed.get_rank() == 0 and options.hang_at_step == step:
+            time.sleep(1e8)
+
+    def _wait(self, started: float) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        left = self.config.options.slow_step_s - (time.perf_counter() - started)
+        if left > 0:
+            time.sleep(left)
+
+    def _forward_backward(self, step: int) -> float | None:
+        """Mean loss over the global batch on the last stage, None elsewhere."""
+        for chunk in self.chunks:
+            chunk.zero_grad_buffer()
+        self.optimizer.zero_grad()
+        several = len(self.chunks) > 1
+        batches = [self._batches(step) for _ in self.chunks]
+        losses = get_forward_backward_func()(
+            forward_step_func=self._forward,
+            data_iterator=batches if several else batches[0],
+            model=self.chunks if several else self.chunks[0],
+            num_microbatches=self.microbatches,
+            seq_length=self.config.workload.row_tokens,
+            micro_batch_size=self.config.layout.rows_per_microbatch,
+            forward_only=False,
+        )
+        return self._mean(losses) if losses else None
+
+    def _batches(self, step: int) -> Iterator[torch.Tensor]:
+        """Microbatches of this data-parallel rank, each [rows, row_tokens + 1]."""
+        width = self.config.layout.rows_per_microbatch
+        for index in range(self.microbatches):
+            first = (index * self.ranks + parallel_state.get_data_parallel_rank()) * width
+            tokens = self.rows.rows(step, range(first, first + width))
+            yield torch.from_numpy(tokens).to(self.device)
+
+    def _forward(self, batches: Iterator[torch.Tensor], chunk: Any) -> tuple[torch.Tensor, Any]:
+        tokens = next(batches)
+        positions = torch.arange(tokens.shape[1] - 1, device=self.device).unsqueeze(0)
+        output = chunk(tokens[:, :-1], positions, self.mask, labels=tokens[:, 1:].contiguous())
+        return output, _mean_of_tokens
+
+    def _mean(self, losses: list[dict[str, torch.Tensor]]) -> float:
+        """Every microbatch has the same tokens, so the mean of means is the batch's mean."""
+        mean = torch.stack([entry["loss"] for entry in losses]).double().mean()
+        group = parallel_state.get_data_parallel_group()
+        torch.distributed.all_reduce(mean, group=group)
+        return float(mean) / self.ranks
+
+    def _update(self) -> float:
+        _, norm, _ = self.optimizer.step()
+        self.schedule.step(increment=1)
+        return float(norm)
+
+
+def _mean_of_tokens(output: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    loss = output.float().mean()
+    return loss, {"loss": loss.detach().clone()}
+
+
+def _causal_mask(tokens: int) -> torch.Tensor:
+    """[1, 1, tokens, tokens], true where attention must not look; Megatron's own attention asks."""
+    return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)[None, None]
+
+
+def _check_finite(step: Step) -> None:
+    for name, value in (("loss", step.loss), ("gradient norm", step.grad_norm)):
+        if value is not None and not math.isfinite(value):
+            raise DivergenceError(f"{name} is {value} at step {step.step}")

@@ -1,0 +1,122 @@
+"""Runs the real worker under torchrun."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attune.catalog import load_model
+from attune.layout import parse_layout
+from attune.trial.result import RankMemory, Step
+from attune.trial.worker import log
+from attune.trial.worker.config import WorkerConfig, environment
+from attune.workload import Workload
+
+_LIMIT_S = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What one run of the worker printed."""
+
+    code: int
+    steps: tuple[Step, ...]
+    memory: tuple[RankMemory, ...]
+    errors: tuple[log.WorkerError, ...]
+    text: str
+
+    @property
+    def losses(self) -> list[float]:
+        return [step.loss for step in self.steps if step.loss is not None]
+
+    @property
+    def norms(self) -> list[float]:
+        return [step.grad_norm for step in self.steps if step.grad_norm is not None]
+
+
+@pytest.fixture(scope="session")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """Trains (model, layout, processes); the same run is trained once in a session."""
+    pytest.importorskip("megatron.core", reason="the train extra is not installed")
+    directory = tmp_path_factory.mktemp("worker")
+
+    @functools.cache
+    def run(model: str, layout: str, processes: int = 1, memory_gib: float | None = None) -> Run:
+        return train_once(directory, model, layout, processes, memory_gib=memory_gib)
+
+    return run
+
+
+def train_once(
+    directory: Path,
+    model: str,
+    layout: str,
+    processes: int = 1,
+    workload: dict[str, Any] | None = None,
+    changes: dict[str, Any] | None = None,
+    **named: Any,
+) -> Run:
+    """One run of the worker; `workload` and `changes` replace fields of workload and model."""
+    known = load_model(model).model_copy(update=changes or {})
+    config = WorkerConfig(
+        model=known,
+        workload=Workload.model_validate({**(known.workload or {}), **(workload or {})}),
+        layout=parse_layout(layout),
+        device="cpu",
+        **named,
+    )
+    path = directory / f"{model}-{layout.replace(' ', '-')}-{_free_port()}.json"
+    config.write(path)
+    return _launched(path, processes)
+
+
+def _launched(path: Path, processes: int) -> Run:
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nnodes=1"),
+        *(f"--nproc-per-node={processes}", f"--master-port={_free_port()}"),
+        *("-m", "attune.trial.worker", "--config", str(path)),
+    ]
+    root = Path(__file__).resolve().parents[3]
+    process = subprocess.Popen(
+        command,
+        cwd=root,
+        env={**os.environ, **environment("cpu")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        text, _ = process.communicate(timeout=_LIMIT_S)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    return _read(process.returncode, text)
+
+
+def _read(code: int, text: str) -> Run:
+    lines = text.splitlines()
+    return Run(
+        code=code,
+        steps=tuple(step for line in lines if (step := log.read_step(line))),
+        memory=tuple(memory for line in lines if (memory := log.read_memory(line))),
+        errors=tuple(error for line in lines if (error := log.read_error(line))),
+        text=text,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port

@@ -1,0 +1,88 @@
+"""Every layout trains the same model: losses and gradient norms of the single process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+STEPS = 20
+FIRST, LAST = 1e-5, 1e-4
+"""Bounds on the relative loss difference at the first step and the last, float32."""
+NORM = 1e-3
+"""Bound on the relative difference of gradient norms, at every step."""
+
+DENSE = [
+    ("tp=2", 2),
+    ("tp=2 sp=off", 2),
+    ("pp=2", 2),
+    ("pp=2 vpp=2", 2),
+    ("pp=2 first=1", 2),
+    ("pp=2 layout=Ettt|tL", 2),
+    ("tp=1 rows=2", 2),
+    ("recompute=full", 1),
+    ("recompute=full method=block recompute_layers=2", 1),
+    ("recompute=core_attn", 1),
+    ("recompute=mlp", 1),
+    ("tp=2 distributed_optimizer=off", 4),
+    ("overlap_gradients=on overlap_parameters=on", 2),
+]
+MOE = [
+    ("ep=2", 2),
+    ("ep=2 dispatcher=allgather", 2),
+    ("tp=2 ep=2", 2),
+    ("tp=2 pp=2 ep=2", 4),
+    ("pp=2 vpp=2 ep=2 rows=2", 4),
+    ("ep=4", 4),
+    ("pp=2 first=1 recompute=full", 2),
+    ("recompute=moe", 1),
+    ("recompute=shared_experts", 1),
+]
+
+
+def _assert_same(train: Callable[..., Any], model: str, layout: str, processes: int) -> None:
+    reference, candidate = train(model, "tp=1"), train(model, layout, processes)
+    assert candidate.code == 0, candidate.text
+    assert len(candidate.losses) == len(reference.losses) == STEPS
+    for step, (loss, expected) in enumerate(zip(candidate.losses, reference.losses)):
+        bound = FIRST + (LAST - FIRST) * step / (STEPS - 1)
+        assert loss == pytest.approx(expected, rel=bound), (step, candidate.losses)
+    assert candidate.norms == pytest.approx(reference.norms, rel=NORM)
+
+
+def test_tensor_and_pipeline_parallel_train_the_same_model(train: Callable[..., Any]) -> None:
+    _assert_same(train, "tiny-dense", "tp=2 pp=2", 4)
+
+
+@pytest.mark.training
+@pytest.mark.parametrize(("layout", "processes"), DENSE)
+def test_dense_layouts_train_the_same_model(
+    train: Callable[..., Any], layout: str, processes: int
+) -> None:
+    _assert_same(train, "tiny-dense", layout, processes)
+
+
+@pytest.mark.training
+@pytest.mark.parametrize(("layout", "processes"), MOE)
+def test_moe_layouts_train_the_same_model(
+    train: Callable[..., Any], layout: str, processes: int
+) -> None:
+    _assert_same(train, "tiny-moe", layout, processes)
+
+
+@pytest.mark.parametrize(
+    "model", ["tiny-dense", pytest.param("tiny-moe", marks=pytest.mark.training)]
+)
+def test_loss_falls_clearly(train: Callable[..., Any], model: str) -> None:
+    losses = train(model, "tp=1").losses
+    assert losses[0] > 6.5
+    assert sum(losses[-3:]) / 3 < 5
+
+
+@pytest.mark.training
+def test_a_layout_trains_bit_for_bit_again(train: Callable[..., Any], tmp_path: Any) -> None:
+    from conftest import train_once
+
+    first, again = train("tiny-moe", "ep=2", 2), train_once(tmp_path, "tiny-moe", "ep=2", 2)
+    assert again.losses == first.losses and again.norms == first.norms
