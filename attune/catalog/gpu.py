@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+LARGEST_COUNT = 2**20
+"""Most GPUs of a cluster; beyond what anybody has, so a larger count is a slip."""
+
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Link(_Part):
@@ -35,7 +38,9 @@ class Gpu(_Part):
     memory_bandwidth_gbps: float = Field(gt=0)
     """Device memory bandwidth, GB/s."""
     multiprocessors: int = Field(gt=0)
-    per_node: int = Field(gt=0)
+    per_node: int = Field(gt=0, le=4096)
+    link_domain: int | None = Field(None, gt=0)
+    """GPUs that `node_link` joins, where it reaches beyond a node (NVL72); None is one node."""
     node_link: Link
     """Inside a node (NVLink, Infinity Fabric, shared memory)."""
     network_link: Link
@@ -49,9 +54,13 @@ class Gpu(_Part):
     """Fitted terms of the time model for this GPU; absent ones take the model's defaults."""
 
     @model_validator(mode="after")
-    def _has_peak(self) -> Gpu:
+    def _consistent(self) -> Gpu:
         if any(value <= 0 for value in self.peak_tflops.values()) or not self.peak_tflops:
             raise ValueError(f"peak_tflops must be positive, got {self.peak_tflops}")
+        if self.link_domain is not None and self.link_domain % self.per_node:
+            raise ValueError(
+                f"link_domain ({self.link_domain}) must hold whole nodes of {self.per_node}"
+            )
         return self
 
 
@@ -59,7 +68,7 @@ class Cluster(_Part):
     """`count` GPUs of one type, `per_node` to a node."""
 
     gpu: Gpu
-    count: int = Field(gt=0, le=2**20)
+    count: int = Field(gt=0, le=LARGEST_COUNT)
 
     @property
     def per_node(self) -> int:
@@ -67,5 +76,11 @@ class Cluster(_Part):
         return min(self.gpu.per_node, self.count)
 
     @property
+    def link_domain(self) -> int:
+        """GPUs that the fast link joins, at most `count`."""
+        return min(self.gpu.link_domain or self.gpu.per_node, self.count)
+
+    @property
     def nodes(self) -> int:
+        """Nodes of the cluster."""
         return self.count // self.per_node

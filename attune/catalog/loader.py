@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from attune.catalog.gpu import Cluster, Gpu
+from attune.catalog.gpu import LARGEST_COUNT, Cluster, Gpu
 from attune.catalog.model import Model
 from attune.errors import AttuneError
 
 _ROOM = Path(__file__).resolve().parent
 _MAXIMUM_BYTES = 1_000_000
+_MAXIMUM_PROBLEMS = 8
 
 Entry = TypeVar("Entry", bound=BaseModel)
 
@@ -28,12 +31,15 @@ def read_yaml(path: Path) -> Any:
         AttuneError: no such file, too large, not YAML.
     """
     try:
-        if path.stat().st_size > _MAXIMUM_BYTES:
+        with path.open("rb") as stream:
+            content = stream.read(_MAXIMUM_BYTES + 1)
+        if len(content) > _MAXIMUM_BYTES:
             raise AttuneError(f"{path} is over {_MAXIMUM_BYTES} bytes; is it the right file?")
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(content.decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise AttuneError(f"cannot read {path}: {error}; check the path") from error
-    except yaml.YAMLError as error:
+    # An impossible date is a ValueError; deep nesting exhausts the stack.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         place = " ".join(str(error).split())
         raise AttuneError(f"{path} is not valid YAML: {place}; mend the file") from error
 
@@ -53,17 +59,42 @@ def parse(kind: type[Entry], data: Any, source: str) -> Entry:
 
 
 def _explain(error: ValidationError, kind: type[BaseModel]) -> str:
-    parts = []
-    for item in error.errors(include_url=False):
-        field = ".".join(str(x) for x in item["loc"]) or "(whole)"
-        if item["type"] == "extra_forbidden":
-            near = nearest(str(item["loc"][-1]), list(kind.model_fields))
-            parts.append(f"unknown field `{field}`" + (f"; did you mean `{near}`?" if near else ""))
-        elif item["type"] == "missing":
-            parts.append(f"field `{field}` is missing")
-        else:
-            parts.append(f"field `{field}`: {item['msg']}, but got {item['input']!r}")
+    problems = error.errors(include_url=False)
+    parts = [_problem(item, kind) for item in problems[:_MAXIMUM_PROBLEMS]]
+    if len(problems) > _MAXIMUM_PROBLEMS:
+        parts.append(f"and {len(problems) - _MAXIMUM_PROBLEMS} more")
     return "; ".join(parts)
+
+
+def _problem(item: ErrorDetails, kind: type[BaseModel]) -> str:
+    field = ".".join(str(step) for step in item["loc"])
+    if item["type"] == "extra_forbidden":
+        near = nearest(str(item["loc"][-1]), list(_part(kind, item["loc"][:-1]).model_fields))
+        return f"unknown field `{field}`" + (f"; did you mean `{near}`?" if near else "")
+    if item["type"] == "missing":
+        return f"field `{field}` is missing"
+    if item["type"] == "value_error":  # our own words, with the values in them
+        words = item["msg"].removeprefix("Value error, ")
+        return f"{field}: {words}" if field else words
+    value = item["input"]
+    got = f"a {type(value).__name__}" if isinstance(value, dict | list) else reprlib.repr(value)
+    return f"field `{field}`: {item['msg']}, but got {got}"
+
+
+def _part(kind: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
+    """The model class at `place` within `kind`, as far as the annotations tell."""
+    for step in place:
+        field = kind.model_fields.get(str(step))
+        inner = _classes(field.annotation) if field else []
+        kind = next((x for x in inner if issubclass(x, BaseModel)), kind)
+    return kind
+
+
+def _classes(annotation: Any) -> list[type]:
+    arguments = get_args(annotation)
+    if arguments:
+        return [found for argument in arguments for found in _classes(argument)]
+    return [annotation] if isinstance(annotation, type) else []
 
 
 def nearest(name: str, names: list[str]) -> str | None:
@@ -88,10 +119,11 @@ def _find(name: str, folder: str, word: str) -> tuple[str, Any]:
     for stem, data in _entries(folder):
         for alias in (stem, data["name"], *data.get("aliases", ())):
             names[_fold(alias)] = (stem, data)
-    found = names.get(_fold(name))
+    short = name.rsplit("/", 1)[-1]  # `zai-org/GLM-4.5` names a model by its publisher too
+    found = names.get(_fold(short))
     if found:
         return found
-    near = nearest(name, [stem for stem, _ in _entries(folder)])
+    near = nearest(short, [stem for stem, _ in _entries(folder)])
     hint = f"did you mean `{near}`? " if near else ""
     raise AttuneError(
         f"no {word} named `{name}`; {hint}`attune {word.lower()}s` lists all, "
@@ -100,7 +132,7 @@ def _find(name: str, folder: str, word: str) -> tuple[str, Any]:
 
 
 def _is_path(name: str) -> bool:
-    return name.endswith((".yaml", ".yml")) or "/" in name
+    return name.endswith((".yaml", ".yml")) or Path(name).is_file()
 
 
 def load_model(name: str) -> Model:
@@ -141,10 +173,12 @@ def load_cluster(gpu: str, count: int, overrides: Path | None = None) -> Cluster
     if overrides is not None:
         data = read_yaml(overrides)
         if not isinstance(data, dict):
-            raise AttuneError(f"{overrides} must be a mapping of GPU fields")
-        part = parse(Gpu, _merged(part.model_dump(), data), str(overrides))
-    if count < 1:
-        raise AttuneError(f"count must be at least 1, but got {count}")
+            raise AttuneError(
+                f"{overrides} must be a mapping of GPU fields, but got {type(data).__name__}"
+            )
+        part = parse(Gpu, merged(part.model_dump(), data), str(overrides))
+    if not 1 <= count <= LARGEST_COUNT:
+        raise AttuneError(f"count must be 1 to {LARGEST_COUNT}, but got {count}")
     if count > part.per_node and count % part.per_node:
         low = count // part.per_node * part.per_node
         raise AttuneError(
@@ -154,13 +188,14 @@ def load_cluster(gpu: str, count: int, overrides: Path | None = None) -> Cluster
     return Cluster(gpu=part, count=count)
 
 
-def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
+def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` over it; a mapping inside both is merged in turn."""
+    result = dict(base)
     for key, value in changes.items():
-        inner = merged.get(key)
+        inner = result.get(key)
         both = isinstance(inner, dict) and isinstance(value, dict)
-        merged[key] = _merged(inner, value) if both else value  # type: ignore[arg-type]
-    return merged
+        result[key] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return result
 
 
 def model_names() -> list[str]:

@@ -6,9 +6,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+_LARGEST = 2**20
+"""Bound on widths, so that products of sizes stay within 64 bits."""
+
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Latent(_Part):
@@ -42,16 +45,19 @@ class Indexer(_Part):
 class Experts(_Part):
     """The mixture-of-experts part of a layer."""
 
-    count: int = Field(gt=0)
+    count: int = Field(gt=0, le=_LARGEST)
     top_k: int = Field(gt=0)
-    ffn: int = Field(gt=0)
+    ffn: int = Field(gt=0, le=_LARGEST)
     """Hidden size of one routed expert."""
-    shared_ffn: int = Field(0, ge=0)
+    shared_ffn: int = Field(0, ge=0, le=_LARGEST)
     """Hidden size of all shared experts together; 0 for none."""
     score: Literal["softmax", "sigmoid"] = "softmax"
     expert_bias: bool = False
     """Auxiliary-loss-free balancing: a bias per expert that no gradient reaches."""
+    scaling: float = Field(1.0, gt=0)
+    """Factor on the routing weights of the chosen experts."""
     groups: int = Field(1, gt=0)
+    """Groups of experts; a token first chooses `group_top_k` of them."""
     group_top_k: int = Field(1, gt=0)
 
 
@@ -65,15 +71,17 @@ class Model(_Part):
     layers: int = Field(gt=0, le=2048)
     dense_layers: int | None = Field(None, ge=0)
     """Leading layers with a dense MLP in a MoE model (0 by default there); unused otherwise."""
-    hidden: int = Field(gt=0)
-    ffn: int = Field(gt=0)
+    hidden: int = Field(gt=0, le=_LARGEST)
+    ffn: int = Field(gt=0, le=_LARGEST)
     """Hidden size of the dense MLP."""
     gated: bool = True
     """SwiGLU: the MLP has a gate beside the up projection."""
-    heads: int = Field(gt=0)
+    heads: int = Field(gt=0, le=65536)
     query_groups: int = Field(gt=0)
-    head_dim: int = Field(gt=0)
-    vocabulary: int = Field(gt=0)
+    """Key and value heads; with latent attention every head has its own."""
+    head_dim: int = Field(gt=0, le=65536)
+    """Size of one head; with latent attention the sizes in `latent` count instead."""
+    vocabulary: int = Field(gt=0, le=2**24)
     qk_norm: bool = False
     qkv_bias: bool = False
     output_bias: bool = False
@@ -84,8 +92,10 @@ class Model(_Part):
     """Sliding attention window in tokens, on every second layer."""
     tied_embeddings: bool = False
     max_positions: int = Field(131072, gt=0)
-    rope_base: float = 10000.0
-    norm_epsilon: float = 1e-5
+    rope_base: float = Field(10000.0, gt=0)
+    rope_share: float = Field(1.0, gt=0, le=1)
+    """Share of a head that is rotated."""
+    norm_epsilon: float = Field(1e-5, gt=0)
     latent: Latent | None = None
     indexer: Indexer | None = None
     experts: Experts | None = None
@@ -103,6 +113,11 @@ class Model(_Part):
         if self.experts and self.experts.top_k > self.experts.count:
             raise ValueError(
                 f"experts.top_k ({self.experts.top_k}) exceeds experts.count ({self.experts.count})"
+            )
+        if self.experts and self.experts.count % self.experts.groups:
+            raise ValueError(
+                f"experts.groups ({self.experts.groups}) must divide experts.count "
+                f"({self.experts.count})"
             )
         if self.dense_layers is not None and self.dense_layers > self.layers:
             raise ValueError(f"dense_layers ({self.dense_layers}) exceeds layers ({self.layers})")

@@ -23,6 +23,8 @@ UNKNOWN_MODULE = 1 << len(MODULES)
 """Bit set where a layout names a module that does not exist."""
 ABSENT = 0
 """What an integer column holds where the layout says None."""
+GIVEN_ZERO = -(2**20)
+"""What such a column holds where the layout says 0, which no rule lets pass."""
 
 
 def modules_mask(modules: Iterable[str]) -> int:
@@ -42,10 +44,10 @@ def modules_of(mask: int) -> tuple[str, ...]:
 class LayoutTable:
     """Columns of layouts, all of one length n; names and meaning as in `Layout`.
 
-    `first`, `last`, `recompute_layers` hold 0 (`ABSENT`) for None. `recompute`,
-    `recompute_method`, `dispatcher` are indices into `GRANULARITIES`, `METHODS`, `DISPATCHERS`;
-    `recompute_modules` is a bit mask over `MODULES`; `pipeline_layout` is an index into
-    `pipeline_layouts`, -1 for none.
+    `first`, `last`, `recompute_layers` hold 0 (`ABSENT`) for None and `GIVEN_ZERO` for 0.
+    `recompute`, `recompute_method`, `dispatcher` are indices into `GRANULARITIES`, `METHODS`,
+    `DISPATCHERS`; `recompute_modules` is a bit mask over `MODULES`; `pipeline_layout` is an index
+    into `pipeline_layouts`, -1 for none.
     """
 
     tp: Ints
@@ -118,8 +120,8 @@ class LayoutTable:
         values["dispatcher"] = DISPATCHERS[values["dispatcher"]]
         layout = values["pipeline_layout"]
         values["pipeline_layout"] = self.pipeline_layouts[layout] if layout >= 0 else None
-        for name in ("first", "last", "recompute_layers"):
-            values[name] = values[name] or None
+        for name in OPTIONAL:
+            values[name] = 0 if values[name] == GIVEN_ZERO else values[name] or None
         return Layout(**values)
 
     @classmethod
@@ -145,6 +147,8 @@ class LayoutTable:
         return cls(**columns, pipeline_layouts=tuple(texts))
 
 
+OPTIONAL = ("first", "last", "recompute_layers")
+"""Integer fields of a layout that may be None."""
 _DTYPES = {"Ints": np.int64, "Bools": np.bool_, "Floats": np.float64}
 COLUMNS: dict[str, type[np.generic]] = {
     field.name: _DTYPES[str(field.type)]
@@ -167,4 +171,6 @@ def _encode(name: str, layout: Layout, texts: list[str]) -> int | float | bool:
     }
     if name in codes:
         return codes[name].index(value)
+    if name in OPTIONAL and value is not None:
+        return int(value) or GIVEN_ZERO
     return ABSENT if value is None else value

@@ -112,3 +112,15 @@ def read_result(directory: Path) -> TrialResult | None:
         raise AttuneError(
             f"{path} is damaged ({error}); delete it to run this trial again"
         ) from error
+
+
+def spent_s(directory: Path) -> float:
+    """Wall time that a run which never ended is known to have taken, seconds.
+
+    From the launch (trial.yaml) to the last file that it wrote; 0 where it never began.
+    """
+    begun = directory / "trial.yaml"
+    if not begun.exists():
+        return 0.0
+    written = [path.stat().st_mtime for path in directory.rglob("*") if path.is_file()]
+    return max(0.0, max(written) - begun.stat().st_mtime)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from attune.trial.directory import (
     begin_directory,
     read_result,
+    spent_s,
     write_command,
     write_job,
     write_result,
@@ -20,24 +22,41 @@ from attune.trial.logs import RunLog
 from attune.trial.outcome import Stopped, decide
 from attune.trial.result import Step, TrialResult
 
-__all__ = ["read_result", "run"]
+__all__ = ["follow", "read_result", "run", "spent_s"]
 
 Watch = Callable[[Step], bool]
+Steps = Generator[Step, bool | None, TrialResult]
 
 
 def run(
     job: Job, launcher: Launcher, directory: Path, *, watch: Watch | None = None
 ) -> TrialResult:
-    """The result of one run, which is also written to `directory`.
+    """The result of one run; `watch` sees each step as it is logged, and ends the run by False.
+
+    All else is as in `follow`.
+    """
+    steps = follow(job, launcher, directory)
+    keep: bool | None = None
+    while True:
+        try:
+            step = steps.send(keep)
+        except StopIteration as end:
+            result: TrialResult = end.value
+            return result
+        keep = watch is None or watch(step)
+
+
+def follow(job: Job, launcher: Launcher, directory: Path) -> Steps:
+    """Runs a job and yields each step as it is logged; returns the result.
 
     The directory receives trial.yaml and command.sh before the launch, logs/ and steps.jsonl
-    while it runs, result.json at its end. The wait ends at `job.limit_s`.
+    while it runs, result.json at its end. The wait ends at `job.limit_s`. Sending False after a
+    step ends the run as `pruned`.
 
     Args:
         job: what to train, and where.
         launcher: what starts it.
         directory: the trial directory; what a killed run left in it is replaced.
-        watch: sees each step as it is logged; False ends the run as `pruned`.
 
     Raises:
         AttuneError: the job cannot start here; nothing was written or started.
@@ -51,7 +70,7 @@ def run(
     write_job(job, launcher.name, directory)
     write_command(command, directory)
     handle = launcher.start(job, command, directory)
-    return _Run(job, launcher, framework, handle, directory).follow(watch)
+    return (yield from _Run(job, launcher, framework, handle, directory).follow())
 
 
 class _Run:
@@ -66,24 +85,24 @@ class _Run:
         self._directory = directory
         self._log = RunLog(framework.reader())
 
-    def follow(self, watch: Watch | None) -> TrialResult:
+    def follow(self) -> Steps:
         """Wait for the end, whatever it is; no process is left when this returns or raises."""
-        stopped: Stopped | None = None
         try:
-            stopped = self._wait(watch)
-        except KeyboardInterrupt:
+            stopped = yield from self._wait()
+        except (KeyboardInterrupt, GeneratorExit):
             self._finish("cancelled")
             raise
         finally:
             self._handle.cancel()
         return self._finish(stopped)
 
-    def _wait(self, watch: Watch | None) -> Stopped | None:
+    def _wait(self) -> Generator[Step, bool | None, Stopped | None]:
         while True:
             # The state comes first, so that what an ended job wrote last is still read.
             running = self._handle.poll().running
-            if not self._read(watch):
-                return "pruned"
+            for step in self._read():
+                if (yield step) is False:
+                    return "pruned"
             if not running:
                 return None
             if self._handle.elapsed_s() >= self._job.limit_s:
@@ -91,19 +110,17 @@ class _Run:
             if self._handle.interval_s:
                 time.sleep(self._handle.interval_s)
 
-    def _read(self, watch: Watch | None) -> bool:
-        """Take the new lines; False where `watch` has seen enough."""
+    def _read(self) -> Iterator[Step]:
+        """The new steps of the logs, each written to steps.jsonl first."""
         for step in self._log.look(self._handle.log_files()):
             with (self._directory / "steps.jsonl").open("a", encoding="utf-8") as file:
                 file.write(step.model_dump_json() + "\n")
-            if watch is not None and not watch(step):
-                return False
-        return True
+            yield step
 
     def _finish(self, stopped: Stopped | None) -> TrialResult:
         self._handle.cancel()
         if stopped != "pruned":
-            self._read(None)
+            deque(self._read(), maxlen=0)
         self._log.close()
         result = self._result(stopped)
         write_result(result, self._directory)

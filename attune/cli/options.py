@@ -1,0 +1,67 @@
+"""The options that several verbs share, each in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_WORKLOAD = "Workload"
+_WHERE = "Model and cluster"
+
+ModelName = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help="Name (`attune models`) or YAML file.", rich_help_panel=_WHERE
+    ),
+]
+GpuName = Annotated[
+    str,
+    typer.Option("--gpu", "-g", help="Name (`attune gpus`) or YAML file.", rich_help_panel=_WHERE),
+]
+Count = Annotated[
+    int, typer.Option("--count", "-n", help="Number of GPUs.", rich_help_panel=_WHERE)
+]
+ClusterFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster", help="YAML file that replaces fields of the GPU.", rich_help_panel=_WHERE
+    ),
+]
+WorkloadFile = Annotated[
+    Path | None,
+    typer.Option("--workload", help="YAML file of the workload.", rich_help_panel=_WORKLOAD),
+]
+RowTokens = Annotated[
+    int | None,
+    typer.Option("--row-tokens", help="Tokens of a row [8192].", rich_help_panel=_WORKLOAD),
+]
+GlobalBatch = Annotated[
+    int | None,
+    typer.Option("--global-batch", help="Rows of a step [128].", rich_help_panel=_WORKLOAD),
+]
+PrecisionName = Annotated[
+    str | None,
+    typer.Option("--precision", help="bf16, fp16, fp32 or fp8 [bf16].", rich_help_panel=_WORKLOAD),
+]
+Steps = Annotated[
+    int | None,
+    typer.Option("--steps", help="Steps of a trial [20].", rich_help_panel=_WORKLOAD),
+]
+Rows = Annotated[
+    str | None,
+    typer.Option(
+        "--rows", help="`synthetic`, or a file of rows [synthetic].", rich_help_panel=_WORKLOAD
+    ),
+]
+SpaceName = Annotated[
+    str | None,
+    typer.Option("--space", help="Search space: default, dense, moe, tiny, or a YAML file."),
+]
+LauncherName = Annotated[str, typer.Option("--launcher", help="auto, local or simulated.")]
+VirtualName = Annotated[
+    str, typer.Option("--virtual", help="Virtual cluster: near, far or adversarial.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend GPU-hours without asking.")]

@@ -1,0 +1,52 @@
+"""`attune plan`: just tell me the layout."""
+
+from __future__ import annotations
+
+from attune.cli.options import (
+    AsJson,
+    ClusterFile,
+    Count,
+    GlobalBatch,
+    GpuName,
+    ModelName,
+    PrecisionName,
+    Rows,
+    RowTokens,
+    SpaceName,
+    Steps,
+    WorkloadFile,
+)
+
+
+def plan(
+    model: ModelName,
+    gpu: GpuName,
+    count: Count,
+    cluster: ClusterFile = None,
+    workload: WorkloadFile = None,
+    row_tokens: RowTokens = None,
+    global_batch: GlobalBatch = None,
+    precision: PrecisionName = None,
+    steps: Steps = None,
+    rows: Rows = None,
+    space: SpaceName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the best layouts without a trial.
+
+    Draws the search space, keeps what is legal and fits, and lists the ten best predicted.
+    """
+    from attune.cli.output import show
+    from attune.report.plan import draw_plan
+    from attune.verbs.plan import plan as find_plan
+    from attune.verbs.target import find_target
+
+    changes = {
+        "row_tokens": row_tokens,
+        "global_batch": global_batch,
+        "precision": precision,
+        "steps": steps,
+        "rows": rows,
+    }
+    target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
+    show(find_plan(target, space=space), draw_plan, as_json)

@@ -1,0 +1,88 @@
+"""`attune trial`: run one layout for a few steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attune.cli.options import (
+    AsJson,
+    ClusterFile,
+    Count,
+    GlobalBatch,
+    GpuName,
+    LauncherName,
+    ModelName,
+    PrecisionName,
+    Rows,
+    RowTokens,
+    Steps,
+    VirtualName,
+    WorkloadFile,
+    Yes,
+)
+
+
+def trial(
+    model: ModelName,
+    gpu: GpuName,
+    count: Count,
+    layout: Annotated[
+        str, typer.Option("--layout", "-l", help='"tp=4 pp=16 ep=8", or a recipe file.')
+    ],
+    cluster: ClusterFile = None,
+    workload: WorkloadFile = None,
+    row_tokens: RowTokens = None,
+    global_batch: GlobalBatch = None,
+    precision: PrecisionName = None,
+    steps: Steps = None,
+    rows: Rows = None,
+    launcher: LauncherName = "auto",
+    virtual: VirtualName = "near",
+    seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
+    time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Directory of the trial.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run one layout for a few steps.
+
+    Prints the outcome, step time, throughput and memory per rank.
+    """
+    from attune.cli.consent import ask
+    from attune.cli.output import console, show
+    from attune.report.trial import draw_trial, step_line
+    from attune.report.words import say
+    from attune.trial.job import Virtual
+    from attune.verbs.explain import read_layout
+    from attune.verbs.target import find_target
+    from attune.verbs.trial import find_launcher, run_trial
+
+    changes = {
+        "row_tokens": row_tokens,
+        "global_batch": global_batch,
+        "precision": precision,
+        "steps": steps,
+        "rows": rows,
+    }
+    target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
+    chosen = find_launcher(target, launcher)
+    if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
+        ask(f"Run {target.workload.steps} steps of {target.words} ({chosen.name})?")
+    told = console()
+    run = run_trial(
+        target,
+        read_layout(layout),
+        launcher=chosen,
+        directory=output,
+        virtual=Virtual(kind=virtual, seed=seed),
+        limit_s=time_limit,
+        watch=None if as_json else lambda step: say(told, step_line(step, target.workload.steps)),
+    )
+    show(run, draw_trial, as_json)
+    if not run.completed:
+        raise typer.Exit(1)

@@ -1,0 +1,132 @@
+"""`attune tune`: from a model, a GPU and a count to a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attune.cli.options import (
+    ClusterFile,
+    GlobalBatch,
+    LauncherName,
+    PrecisionName,
+    Rows,
+    RowTokens,
+    SpaceName,
+    Steps,
+    VirtualName,
+    WorkloadFile,
+    Yes,
+)
+
+if TYPE_CHECKING:
+    from attune.verbs.tune import Campaign
+
+
+def tune(
+    model: Annotated[str, typer.Option("--model", "-m", help="Name or YAML file.")] = "",
+    gpu: Annotated[str, typer.Option("--gpu", "-g", help="Name or YAML file.")] = "",
+    count: Annotated[int, typer.Option("--count", "-n", help="Number of GPUs.")] = 0,
+    cluster: ClusterFile = None,
+    workload: WorkloadFile = None,
+    row_tokens: RowTokens = None,
+    global_batch: GlobalBatch = None,
+    precision: PrecisionName = None,
+    steps: Steps = None,
+    rows: Rows = None,
+    space: SpaceName = None,
+    reference: Annotated[
+        Path | None, typer.Option("--reference", help="Recipe of the trusted layout.")
+    ] = None,
+    launcher: LauncherName = "auto",
+    virtual: VirtualName = "near",
+    trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
+    gpu_hours: Annotated[
+        float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
+    experiment_name: Annotated[
+        str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", help="Go on with this experiment.")
+    ] = None,
+    worker_option: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run; run nothing.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Find the fastest layout and write its recipe.
+
+    Runs short trials on the hardware, and checks that the fast layout trains the same model.
+    """
+    from attune.cli.consent import ask
+    from attune.cli.output import console
+    from attune.report.live import draw_events
+    from attune.verbs.report import write_report
+    from attune.verbs.tune import TuneRequest
+    from attune.verbs.tune import tune as prepare
+
+    request = TuneRequest(
+        model=model,
+        gpu=gpu,
+        count=count,
+        cluster=cluster,
+        workload=workload,
+        workload_fields={
+            "row_tokens": row_tokens,
+            "global_batch": global_batch,
+            "precision": precision,
+            "steps": steps,
+            "rows": rows,
+        },
+        space=space,
+        reference=reference,
+        launcher=launcher,
+        virtual=virtual,
+        trials=trials,
+        gpu_hours=gpu_hours,
+        seed=seed,
+        name=experiment_name,
+        resume=resume,
+        worker_options=dict(option.split("=", 1) for option in worker_option or ()),
+    )
+    campaign = prepare(request)
+    if dry_run:
+        _tell_plan(campaign)
+        return
+    if campaign.spends and not yes:
+        ask(_question(campaign))
+    before = write_report(campaign.inputs.experiment).history if campaign.resumed else None
+    history = draw_events(campaign.events(), console(), before)
+    if history.state != "done":
+        raise typer.Exit(1)
+
+
+def _question(campaign: Campaign) -> str:
+    inputs = campaign.inputs
+    budget = f"up to {inputs.trials} trials of {inputs.workload.steps} steps"
+    if inputs.gpu_hours is not None:
+        budget += f", at most {inputs.gpu_hours:g} GPU-hours"
+    cluster = inputs.cluster
+    return (
+        f"Run {budget}, with a reference and a confirmation, of {inputs.model.name} on "
+        f"{cluster.count} {cluster.gpu.name} ({inputs.launcher})?"
+    )
+
+
+def _tell_plan(campaign: Campaign) -> None:
+    from attune.cli.output import console, show
+    from attune.report.plan import draw_plan
+    from attune.report.words import say
+    from attune.verbs.plan import plan
+    from attune.verbs.target import Target
+
+    inputs = campaign.inputs
+    target = Target(model=inputs.model, cluster=inputs.cluster, workload=inputs.workload)
+    show(plan(target, space=inputs.space), draw_plan, as_json=False)
+    say(console(), f"launcher {inputs.launcher}: {inputs.launcher_reason}")
+    say(console(), f"dry run of experiment {inputs.experiment}: nothing ran, nothing was written")

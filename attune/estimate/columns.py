@@ -1,0 +1,122 @@
+"""The numbers of each row that memory and time share, as columns of floats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attune.catalog import Cluster, Model
+from attune.layout import LayoutTable
+from attune.layout.table import DISPATCHERS, GRANULARITIES, METHODS, Bools, Floats, Ints
+from attune.workload import Workload
+
+IMBALANCE = 1.2
+"""Tokens of the fullest expert rank over the mean under natural routing (fitted to 53 published
+peaks of MoE models in Megatron's own tests)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Columns:
+    """Degrees and token counts of n rows; every array is [n]."""
+
+    model: Model
+    cluster: Cluster
+    workload: Workload
+    table: LayoutTable
+    tp: Floats
+    pp: Floats
+    vpp: Floats
+    cp: Floats
+    ep: Floats
+    etp: Floats
+    dp: Floats
+    edp: Floats
+    rows: Floats
+    """Rows per microbatch."""
+    microbatches: Ints
+    """Microbatches per step and data-parallel rank, at least 1."""
+    tokens: Floats
+    """Tokens of one microbatch on one rank of the context-parallel group."""
+    shards: Floats
+    """Parts into which sequence parallelism cuts the tokens: TP with it, 1 without."""
+    routed: Floats
+    """Tokens that one rank's experts receive in a microbatch, each choice counted; 0 if dense."""
+    width: int
+    """Bytes of one activation."""
+
+    @property
+    def sharded(self) -> Floats:
+        """Tokens of one rank outside attention and MLP."""
+        tokens: Floats = self.tokens / self.shards
+        return tokens
+
+    @property
+    def full(self) -> Bools:
+        """Rows with full recompute."""
+        full: Bools = self.table.recompute == GRANULARITIES.index("full")
+        return full
+
+    @property
+    def block(self) -> Bools:
+        """Rows with full recompute of some layers only."""
+        block: Bools = self.full & (self.table.recompute_method == METHODS.index("block"))
+        return block
+
+    @property
+    def full_layers(self) -> Ints:
+        """Layers per checkpoint (uniform) or recomputed per chunk (block); at least 1."""
+        return np.maximum(self.table.recompute_layers, 1)
+
+    def uses(self, dispatcher: str) -> Bools:
+        """Rows with that dispatcher."""
+        rows: Bools = self.table.dispatcher == DISPATCHERS.index(dispatcher)
+        return rows
+
+
+def columns_of(model: Model, cluster: Cluster, workload: Workload, table: LayoutTable) -> Columns:
+    """Columns of a table; degrees under 1 are taken as 1, so that illegal rows stay finite."""
+    tp, pp, vpp, cp, ep, etp, rows = (
+        np.maximum(getattr(table, name), 1).astype(np.float64)
+        for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "rows_per_microbatch")
+    )
+    tokens = rows * workload.row_tokens / cp
+    shards = np.where(table.sequence_parallel, tp, 1.0)
+    return Columns(
+        model=model,
+        cluster=cluster,
+        workload=workload,
+        table=table,
+        tp=tp,
+        pp=pp,
+        vpp=vpp,
+        cp=cp,
+        ep=ep,
+        etp=etp,
+        dp=np.maximum(table.dp(cluster.count), 1).astype(np.float64),
+        edp=np.maximum(table.edp(cluster.count), 1).astype(np.float64),
+        rows=rows,
+        microbatches=np.maximum(table.microbatches(cluster.count, workload.global_batch), 1),
+        tokens=tokens,
+        shards=shards,
+        routed=_routed(model, workload, table, tokens / shards, tp, ep, etp),
+        width=4 if workload.precision == "fp32" else 2,
+    )
+
+
+def _routed(
+    model: Model,
+    workload: Workload,
+    table: LayoutTable,
+    sharded: Floats,
+    tp: Floats,
+    ep: Floats,
+    etp: Floats,
+) -> Floats:
+    if model.experts is None:
+        return np.zeros_like(sharded)
+    imbalance = 1.0 if workload.routing == "balanced" else np.where(ep > 1, IMBALANCE, 1.0)
+    gathered = sharded * np.where(table.sequence_parallel, tp, 1.0) * model.experts.top_k
+    all_gather = table.dispatcher == DISPATCHERS.index("allgather")
+    routed: Floats = imbalance * np.where(all_gather, gathered, sharded * model.experts.top_k * etp)
+    return routed

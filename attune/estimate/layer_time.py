@@ -1,0 +1,286 @@
+"""Time of one layer of each kind, and of the head, per microbatch, by part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attune.estimate.attention import core_time, head_sizes, key_heads
+from attune.estimate.collectives import context_exchange, tensor_exchange, token_exchange
+from attune.estimate.columns import Columns
+from attune.estimate.machine import Machine
+from attune.estimate.operations import Passes, elementwise, grouped, linear
+from attune.estimate.stack import Stack
+from attune.layout.table import Floats
+
+STAGE_PARTS = ("compute", "attention", "tensor", "context", "expert", "host")
+_KERNELS = {"flash": 22.0, "unfused": 26.0, "tensor": 4.0, "moe": 45.0}
+"""Kernels launched per layer pass (counted in megatron-core's forward)."""
+_SHARPNESS = 8.0
+"""Exponent of the smooth maximum of device and host time."""
+_LEAST_EXPOSED = 0.05
+"""Share of a hidden exchange that stays visible."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerTime:
+    """Seconds per microbatch, forward and backward together, recompute included."""
+
+    parts: dict[str, Floats]
+    """[n] by `STAGE_PARTS`."""
+    backward: Floats
+    """[n] the backward pass alone, behind which gradients can be reduced."""
+    forward: Floats
+    """[n] the forward pass alone."""
+
+    @property
+    def seconds(self) -> Floats:
+        """[n] the sum of the parts."""
+        total: Floats = np.sum(list(self.parts.values()), axis=0)
+        return total
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Work:
+    """What one layer does in each pass."""
+
+    compute: Passes
+    attention: Passes
+    tensor: Floats
+    context: Passes
+    expert: Passes
+    kernels: Floats
+
+
+def layer_times(
+    columns: Columns, machine: Machine, stack: Stack
+) -> tuple[LayerTime, LayerTime, LayerTime]:
+    """Layer with a dense MLP, MoE layer, head with loss."""
+    attention = _attention_linears(columns, machine) + _attention_elementwise(columns, machine)
+    core = core_time(columns, machine, flash=stack.flash)
+    tensor = 2 * tensor_exchange(columns, machine)
+    context = _context(columns, machine, core)
+    kernels = np.where(columns.tp > 1, _KERNELS["tensor"], 0.0)
+    kernels = kernels + _KERNELS["flash" if stack.flash else "unfused"]
+    none = Passes(np.zeros_like(columns.tp), np.zeros_like(columns.tp))
+    mlp = _mlp(columns, machine, columns.model.ffn)
+    dense = _Work(
+        compute=attention + mlp,
+        attention=core,
+        tensor=tensor,
+        context=context,
+        expert=none,
+        kernels=kernels,
+    )
+    redone_mlp = mlp.forward * columns.table.recomputes("mlp")
+    dense_time = _layer(columns, machine, dense, _graphs(columns, 0.9), redone_mlp, none.forward)
+    moe = dense_time
+    if columns.model.experts is not None:
+        moe = _moe_layer(columns, machine, dense, attention)
+    return dense_time, moe, _head(columns, machine, stack)
+
+
+def _graphs(columns: Columns, saved: float) -> Floats:
+    """Host time left when CUDA graphs replay the layer (MoE layers only in part)."""
+    return np.where(columns.table.cuda_graphs, 1.0 - saved, 1.0)
+
+
+def _moe_layer(columns: Columns, machine: Machine, dense: _Work, attention: Passes) -> LayerTime:
+    experts = _experts(columns, machine)
+    exchange = _exchange(columns, machine)
+    # With an expert-tensor degree under TP the routed path needs no tensor-parallel exchange.
+    tensor = dense.tensor * np.where(columns.etp < columns.tp, 0.5, 1.0)
+    work = _Work(
+        compute=attention + experts,
+        attention=dense.attention,
+        tensor=tensor,
+        context=dense.context,
+        expert=exchange,
+        kernels=dense.kernels + _KERNELS["moe"],
+    )
+    redone = columns.table.recomputes("moe")
+    return _layer(
+        columns,
+        machine,
+        work,
+        _graphs(columns, 0.54),
+        experts.forward * redone,
+        exchange.forward * redone,
+    )
+
+
+def _layer(
+    columns: Columns,
+    machine: Machine,
+    work: _Work,
+    graphs: Floats,
+    redone_compute: Floats,
+    redone_expert: Floats,
+) -> LayerTime:
+    """Both passes with host time where it is longer, and what recompute adds."""
+    device = Passes(
+        work.compute.forward + work.attention.forward,
+        work.compute.backward + work.attention.backward,
+    )
+    device = device + work.context + work.expert + Passes(work.tensor, work.tensor)
+    launch = machine.host_kernel_s * work.kernels * graphs
+    host = Passes(
+        _waiting(device.forward, launch), _waiting(device.backward, machine.host_backward * launch)
+    )
+    again = _full_share(columns)
+    scores = columns.table.recomputes("core_attn") * work.attention.forward
+    parts = {
+        "compute": _both(work.compute, again) + redone_compute,
+        "attention": _both(work.attention, again) + scores,
+        "tensor": work.tensor * (2 + again),
+        "context": _both(work.context, again),
+        "expert": _both(work.expert, again) + redone_expert,
+        "host": _both(host, again),
+    }
+    return LayerTime(
+        parts=parts,
+        forward=device.forward + host.forward,
+        backward=np.sum(list(parts.values()), axis=0) - device.forward - host.forward,
+    )
+
+
+def _both(passes: Passes, again: Floats) -> Floats:
+    return passes.forward * (1 + again) + passes.backward
+
+
+def _waiting(device: Floats, host: Floats) -> Floats:
+    """Time beyond the device's own, where the host launches more slowly than it computes."""
+    largest = np.maximum(device, host)
+    smooth = (device / largest) ** _SHARPNESS + (host / largest) ** _SHARPNESS
+    waiting: Floats = largest * smooth ** (1 / _SHARPNESS) - device
+    return waiting
+
+
+def _full_share(columns: Columns) -> Floats:
+    """Share of the layers whose forward pass runs again."""
+    per_chunk = columns.model.layers / (columns.pp * columns.vpp)
+    some = np.minimum(columns.full_layers / per_chunk, 1.0)
+    return np.where(columns.block, some, np.where(columns.full, 1.0, 0.0))
+
+
+def _attention_linears(columns: Columns, machine: Machine) -> Passes:
+    model, tp, m = columns.model, columns.tp, columns.tokens
+    latent, hidden = model.latent, float(model.hidden)
+    query, value = head_sizes(columns)
+    output = linear(columns, machine, m, hidden, model.heads * value / tp)
+    if latent is None:
+        width = model.heads * query / tp + 2 * key_heads(columns) * query
+        return output + linear(columns, machine, m, width, hidden)
+    own = columns.sharded
+    down = linear(columns, machine, own, float(latent.kv_rank + latent.rope_dim), hidden)
+    if latent.q_rank:
+        down = down + linear(columns, machine, own, float(latent.q_rank), hidden)
+    key_value = model.heads * (latent.nope_dim + latent.value_dim) / tp
+    up = linear(columns, machine, m, key_value, float(latent.kv_rank))
+    return (
+        output
+        + down
+        + up
+        + linear(columns, machine, m, model.heads * query / tp, float(latent.q_rank or hidden))
+    )
+
+
+def _attention_elementwise(columns: Columns, machine: Machine) -> Passes:
+    """Norms, residuals and rotary embedding of a layer (20 and 26 bytes per token and hidden)."""
+    query, _ = head_sizes(columns)
+    width = columns.width / 2
+    rotary = (
+        6 * width * columns.tokens * query * (columns.model.heads / columns.tp + key_heads(columns))
+    )
+    base = columns.sharded * columns.model.hidden * width
+    return elementwise(machine, 20 * base + rotary, 26 * base + rotary, 6)
+
+
+def _mlp(columns: Columns, machine: Machine, ffn: int) -> Passes:
+    if not ffn:
+        return Passes(np.zeros_like(columns.tp), np.zeros_like(columns.tp))
+    model, m, shard = columns.model, columns.tokens, ffn / columns.tp
+    gate = 2.0 if model.gated else 1.0
+    up = linear(columns, machine, m, gate * shard, float(model.hidden))
+    down = linear(columns, machine, m, float(model.hidden), shard)
+    return up + down + _activation(columns, machine, m * shard)
+
+
+def _activation(columns: Columns, machine: Machine, elements: Floats) -> Passes:
+    gate = 2.0 if columns.model.gated else 1.0
+    width = float(columns.width)
+    return elementwise(machine, width * (gate + 1) * elements, width * (2 * gate + 1) * elements, 1)
+
+
+def _experts(columns: Columns, machine: Machine) -> Passes:
+    """Router, permutation, grouped expert MLP and shared experts."""
+    experts, model = columns.model.experts, columns.model
+    assert experts is not None
+    local = np.maximum(experts.count / columns.ep, 1.0)
+    m, shard = np.maximum(columns.routed / local, 1.0), experts.ffn / columns.etp
+    gate = 2.0 if model.gated else 1.0
+    hidden = np.full_like(m, float(model.hidden))
+    up = grouped(columns, machine, m, gate * shard, hidden, local)
+    down = grouped(columns, machine, m, hidden, shard, local)
+    # The router's narrow output reaches about a third of a large GEMM's rate.
+    router = linear(
+        columns, machine, columns.sharded, float(experts.count), float(model.hidden), head=True
+    ).scaled(3.0)
+    moved = columns.width * columns.routed * model.hidden
+    moved = moved * np.where(columns.uses("flex"), 0.7, 1.0)
+    permuted = elementwise(machine, 6 * moved, 7 * moved, 20)
+    activation = _activation(columns, machine, columns.routed * shard)
+    return up + down + router + permuted + activation + _shared(columns, machine)
+
+
+def _shared(columns: Columns, machine: Machine) -> Passes:
+    experts = columns.model.experts
+    return _mlp(columns, machine, experts.shared_ffn if experts else 0)
+
+
+def _exchange(columns: Columns, machine: Machine) -> Passes:
+    """Dispatch and combine in each pass, less what overlap hides."""
+    exposed = 2 * token_exchange(columns, machine)
+    exposed = exposed * np.where(columns.table.overlap_experts, 0.4, 1.0)
+    shared = _shared(columns, machine)
+    hides = np.where(columns.table.overlap_shared_experts, 1.0, 0.0)
+    return Passes(
+        np.maximum(exposed - hides * shared.forward, 0.3 * exposed),
+        np.maximum(exposed - hides * shared.backward, 0.3 * exposed),
+    )
+
+
+def _context(columns: Columns, machine: Machine, core: Passes) -> Passes:
+    """Keys and values of the ring, hidden behind the attention core where it is long enough."""
+    around = context_exchange(columns, machine, columns.width * _keys_and_values(columns))
+    exposed = Passes(
+        np.maximum(_LEAST_EXPOSED * around, around - core.forward),
+        np.maximum(_LEAST_EXPOSED * around, 2 * around - core.backward),
+    )
+    return exposed.scaled(np.where(columns.cp > 1, 1.0, 0.0))
+
+
+def _keys_and_values(columns: Columns) -> Floats:
+    """Elements per token that other context ranks need; sparse attention sends latent ones."""
+    latent, indexer = columns.model.latent, columns.model.indexer
+    if indexer is not None:
+        sizes = (latent.kv_rank + latent.rope_dim if latent else 0) + indexer.dim
+        return np.full_like(columns.tp, float(sizes))
+    query, value = head_sizes(columns)
+    return key_heads(columns) * (query + value)
+
+
+def _head(columns: Columns, machine: Machine, stack: Stack) -> LayerTime:
+    """Head and loss of a microbatch on the last stage."""
+    model, tp, m = columns.model, columns.tp, columns.tokens
+    shard = np.ceil(model.vocabulary / (128 * tp)) * 128
+    work = linear(columns, machine, m, shard, float(model.hidden), head=True)
+    per_logit = 10.0 if stack.loss_copies <= 2 else 18.0
+    loss = per_logit * m * shard / machine.memory + 8 * machine.kernel_s
+    tensor = np.where(tp > 1, 4 * machine.node_latency_s, 0.0) + tensor_exchange(columns, machine)
+    parts = {name: np.zeros_like(tp) for name in STAGE_PARTS}
+    parts["compute"] = work.forward + work.backward + loss
+    parts["tensor"] = tensor
+    forward = work.forward + loss / 2 + tensor / 2
+    return LayerTime(parts=parts, forward=forward, backward=parts["compute"] + tensor - forward)

@@ -1,0 +1,89 @@
+"""What a software stack keeps in memory: the terms that depend on versions, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attune.errors import AttuneError
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stack:
+    """Memory habits of a framework with its kernels.
+
+    Sources: formulas read from megatron-core 0.16 and Transformer Engine 2.11, checked on 64
+    published per-rank peaks of one B200 node (MooreThreads/SimuMax, Apache-2.0).
+    """
+
+    fused: bool = True
+    """Transformer Engine layers: fused norms, activations, rotary embedding."""
+    flash: bool = True
+    """Attention that keeps no scores."""
+    loss_copies: float = 6.0
+    """Peak of the loss in logits of two bytes: 2 for TE's fused loss, 6 unfused, 10 native."""
+    head_gradient: bool = True
+    """The head's backward allocates a weight gradient of its own."""
+    dummy_gradients: bool = True
+    """TE (2.3 and later) keeps a dummy weight gradient for each distinct weight shape."""
+    context_output_kept: bool = True
+    """Context parallelism by all-to-all keeps the attention output twice (TE 2.8 and later)."""
+    dispatched_buffers: int = 4
+    """Token buffers alive in the forward pass of the experts (3 with one local expert)."""
+    router_bytes: float = 24.0
+    """Bytes per token and expert that the router keeps."""
+    workspace_bytes: float = 96 * MIB
+    """cuBLAS workspaces of the forward and the autograd thread, and TE's."""
+    engine_workspace_bytes: float = 32 * MIB
+    """TE's workspace alone, on stages without a torch matmul."""
+    grouped_workspace_bytes: float = 128 * MIB
+    """Workspaces of the grouped GEMM."""
+    reserved_dense: float = 1.03
+    """Reserved over allocated, dense models."""
+    reserved_moe: float = 1.065
+    """Reserved over allocated, MoE models."""
+    context_gib: float = 2.2
+    """Device memory outside the allocator: CUDA context and NCCL communicators."""
+    host_process_gib: float = 6.0
+    """Host memory of one training process without offload."""
+    host_weight_copies: int = 0
+    """Copies of the local weights that the framework keeps on the host."""
+
+
+_MEGATRON = Stack()
+_CPU = Stack(
+    fused=False,
+    flash=False,
+    loss_copies=8.0,
+    head_gradient=True,
+    dummy_gradients=False,
+    workspace_bytes=24 * MIB,
+    engine_workspace_bytes=24 * MIB,
+    grouped_workspace_bytes=0.0,
+    reserved_dense=1.0,
+    reserved_moe=1.0,
+    context_gib=0.0,
+    host_process_gib=0.6,
+)
+_STACKS = {
+    "megatron-core": _MEGATRON,
+    "megatron-lm": _MEGATRON,
+    "megatron-bridge": _MEGATRON,
+    # Both compute the loss on float32 copies of the logits, whatever fusion is asked for.
+    "miles": replace(_MEGATRON, loss_copies=10.0),
+    "slime": replace(_MEGATRON, loss_copies=10.0, host_weight_copies=1),
+}
+
+
+def stack_of(framework: str | Stack, architecture: str) -> Stack:
+    """The stack of a framework on a GPU architecture.
+
+    Raises:
+        AttuneError: no such framework.
+    """
+    if isinstance(framework, Stack):
+        return framework
+    if framework not in _STACKS:
+        raise AttuneError(f"no framework named `{framework}`; there are {', '.join(_STACKS)}")
+    return _CPU if architecture == "cpu" else _STACKS[framework]

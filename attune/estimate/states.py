@@ -1,0 +1,125 @@
+"""Weights, gradients, optimizer and workspaces: what a rank holds whatever the microbatch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attune.catalog import Model
+from attune.counts import StageParameters
+from attune.estimate.columns import Columns
+from attune.estimate.stack import Stack
+from attune.layout.table import Bools, Floats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class States:
+    """Bytes of one rank of each stage; every array is [n, P]."""
+
+    weights: Floats
+    gradients: Floats
+    optimizer: Floats
+    step: Floats
+    """Extra bytes while the optimizer steps."""
+    host: Floats
+    """Host bytes of one rank."""
+    workspace: Floats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stages:
+    """What stands on each stage; every array is [n, P]."""
+
+    exists: Bools
+    dense: Bools
+    """Has a layer with a dense MLP."""
+    moe: Bools
+    """Has a MoE layer."""
+    last: Bools
+    """Holds the head."""
+
+
+def states(columns: Columns, stack: Stack, counts: StageParameters, stages: Stages) -> States:
+    """States of one rank per stage.
+
+    Bytes per parameter: bf16 weights 2, gradients 4 or 2, optimizer 12 over its shards
+    (megatron-core distributed optimizer); fp32: 4, 4, 8.
+    """
+    whole = columns.workload.precision == "fp32"
+    shards = np.where(columns.table.distributed_optimizer, columns.dp * columns.cp, 1.0)[:, None]
+    expert_shards = np.where(columns.table.distributed_optimizer, columns.edp, 1.0)[:, None]
+    # With the distributed optimizer the buffer ends on a multiple of 128 x shards.
+    dense = np.where(
+        columns.table.distributed_optimizer[:, None],
+        np.ceil(counts.dense / (128 * shards)) * 128 * shards,
+        counts.dense,
+    )
+    sharded = dense / shards + counts.expert / expert_shards
+    total: Floats = (dense + counts.expert).astype(np.float64)
+    gradient_bytes = 4 if whole or columns.workload.gradient_precision == "fp32" else 2
+    return States(
+        weights=total * _weight_bytes(columns),
+        gradients=total * gradient_bytes,
+        optimizer=sharded * _optimizer_bytes(columns)[:, None],
+        step=sharded * (0.0 if gradient_bytes == 4 else 4.0),
+        # Pinned float32 and bf16 copies, gradients and both moments of the offloaded share.
+        host=16.0 * sharded * columns.table.optimizer_offload[:, None]
+        + 2.0 * stack.host_weight_copies * total,
+        workspace=_workspace(columns, stack, stages),
+    )
+
+
+def _weight_bytes(columns: Columns) -> float:
+    if columns.workload.precision == "fp8":
+        hopper = columns.cluster.gpu.architecture == "hopper"
+        return 2.0 + (2.0 if hopper else 1.0)  # Hopper keeps a transposed copy
+    return float(columns.width)
+
+
+def _optimizer_bytes(columns: Columns) -> Floats:
+    """Bytes per parameter before sharding, what is left on the GPU under offload.
+
+    Offload moves the moments: 15.3 GB measured against 8 bytes of 12 (Megatron-Bridge PR 3062).
+    """
+    master = 0.0 if columns.workload.precision == "fp32" else 4.0
+    offload = columns.table.optimizer_offload
+    # TE's precision-aware optimizer keeps 16 remainder bits instead of a float32 master.
+    remainders = columns.table.precision_aware_optimizer & (offload == 0) & (master > 0)
+    return np.where(remainders, 2.0, master) + 8.0 * (1 - offload)
+
+
+def _workspace(columns: Columns, stack: Stack, stages: Stages) -> Floats:
+    base = np.where(stages.moe | stages.last, stack.workspace_bytes, stack.engine_workspace_bytes)
+    workspace: Floats = base + np.where(stages.moe, stack.grouped_workspace_bytes, 0.0)
+    if stack.dummy_gradients:
+        attention, experts, dense = _weight_shapes(columns)
+        workspace = workspace + np.where(stages.dense | stages.moe, attention[:, None], 0.0)
+        workspace = workspace + np.where(stages.moe, experts[:, None], 0.0)
+        workspace = workspace + np.where(stages.dense, dense[:, None], 0.0)
+    return workspace
+
+
+def _weight_shapes(columns: Columns) -> tuple[Floats, Floats, Floats]:
+    """Bytes of one weight of each distinct shape: attention, experts, dense MLP; each [n]."""
+    model, tp, width = columns.model, columns.tp, columns.width
+    mlp = (3 if model.gated else 2) * model.hidden
+    attention = width * _attention_shapes(model, tp)
+    experts = np.zeros_like(tp)
+    if model.experts:
+        routed = model.experts.ffn / columns.etp
+        shared = model.experts.shared_ffn / tp
+        experts = width * mlp * (routed + np.where(shared == routed, 0.0, shared))
+    return attention, experts, width * mlp * model.ffn / tp
+
+
+def _attention_shapes(model: Model, tp: Floats) -> Floats:
+    latent = model.latent
+    if latent is None:
+        qkv = model.hidden * (model.heads + 2 * model.query_groups) * model.head_dim / tp
+        return qkv + model.heads * model.head_dim * model.hidden / tp
+    query = model.heads * (latent.nope_dim + latent.rope_dim) / tp
+    up = query * (latent.q_rank or model.hidden)
+    up = up + model.heads * (latent.nope_dim + latent.value_dim) / tp * latent.kv_rank
+    down = model.hidden * ((latent.q_rank or 0) + latent.kv_rank + latent.rope_dim)
+    return up + down + model.heads * latent.value_dim / tp * model.hidden

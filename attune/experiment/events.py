@@ -1,0 +1,200 @@
+"""What a campaign does, as events; a line of `journal.jsonl` is one of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from attune.trial.job import Purpose
+from attune.trial.result import Outcome, Provenance
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Prediction(_Event):
+    """What the estimator says of one layout, before it runs. Provenance: predicted."""
+
+    step_s: float
+    low_s: float
+    high_s: float
+    """80 % interval of the step time."""
+    peak_gib: float
+    """Device memory of the worst stage."""
+    p_fits: float
+
+
+class Started(_Event):
+    """The campaign begins, or goes on after `--resume`."""
+
+    kind: Literal["started"] = "started"
+    experiment: str
+    model: str
+    gpu: str
+    count: int
+    launcher: str
+    launcher_reason: str
+    provenance: Provenance
+    """What its trials will be: `measured`, or `predicted` on a virtual cluster."""
+    workload: str
+    trials: int
+    gpu_hours: float | None
+    seed: int
+    resumed: bool = False
+
+
+class Enumerated(_Event):
+    """The funnel from the search space to the candidates."""
+
+    kind: Literal["enumerated"] = "enumerated"
+    space: str
+    drawn: int
+    legal: int
+    fitting: int
+    """Layouts predicted to fit with P(fits) of at least one half."""
+    candidates: int
+    """Layouts left to search: P(fits) of at least 1 %."""
+    cut: dict[str, int]
+    """Layouts refused, by the id of the first rule broken."""
+
+
+class ReferenceChosen(_Event):
+    """The trusted layout that every gain is measured against."""
+
+    kind: Literal["reference_chosen"] = "reference_chosen"
+    layout: str
+    source: str
+
+
+class Proposed(_Event):
+    """A run is about to start."""
+
+    kind: Literal["proposed"] = "proposed"
+    run: int
+    """Number of the run in this campaign; names its directory."""
+    purpose: Purpose
+    layout: str
+    why: str
+    predicted: Prediction
+    expected_gain: float | None = None
+    """Expected gain of this trial over the best so far, as a fraction."""
+
+
+class Progress(_Event):
+    """One step of the run in flight; drawn, not journaled."""
+
+    kind: Literal["progress"] = "progress"
+    run: int
+    step: int
+    steps: int
+    seconds: float
+    loss: float | None
+
+
+class Finished(_Event):
+    """A run ended."""
+
+    kind: Literal["finished"] = "finished"
+    run: int
+    purpose: Purpose
+    layout: str
+    outcome: Outcome
+    log_class: str | None = None
+    evidence: str = ""
+    advice: str = ""
+    step_time_s: float | None = None
+    step_time_cv_percent: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    peak_gib: float | None = None
+    """Largest reserved peak that a rank reported."""
+    gpu_hours: float
+    predicted: Prediction
+    provenance: Provenance
+    best: bool = False
+    """Whether it is the fastest candidate so far."""
+
+
+class Interrupted(_Event):
+    """A run that was in flight when attune died; found on resume."""
+
+    kind: Literal["interrupted"] = "interrupted"
+    run: int
+    layout: str
+    gpu_hours: float
+
+
+class Stopped(_Event):
+    """No further candidate is tried, and why."""
+
+    kind: Literal["stopped"] = "stopped"
+    reason: str
+    expected_gain: float | None = None
+
+
+class CheckResult(_Event):
+    """One correctness check of the winner against the reference arm."""
+
+    name: str
+    status: Literal["passed", "failed", "not run"]
+    detail: str = ""
+
+
+class Verified(_Event):
+    """The checks of one candidate; it is refused when one failed."""
+
+    kind: Literal["verified"] = "verified"
+    run: int
+    layout: str
+    passed: bool
+    checks: tuple[CheckResult, ...]
+
+
+class Gain(_Event):
+    """The winner against another arm."""
+
+    over: str
+    """`reference`, or `estimator's first choice`."""
+    layout: str
+    tokens_per_s_per_gpu: float | None
+    percent: float | None
+    """Gain in tokens/s/GPU, percent; None where the other arm gave no figure."""
+
+
+class Completed(_Event):
+    """The campaign is over."""
+
+    kind: Literal["completed"] = "completed"
+    winner: str | None
+    """Layout of the winner; None when no candidate completed."""
+    winner_run: int | None
+    tokens_per_s_per_gpu: float | None
+    step_time_s: float | None
+    peak_gib: float | None
+    usd_per_million_tokens: float | None
+    mfu: float | None
+    status: Provenance
+    gains: tuple[Gain, ...]
+    recipe: str | None
+    """Path of the recipe, relative to the experiment."""
+    gpu_hours: float
+    problem: str = ""
+    """Why there is no winner, or which check failed; empty when all is well."""
+
+
+Event = Annotated[
+    Started
+    | Enumerated
+    | ReferenceChosen
+    | Proposed
+    | Progress
+    | Finished
+    | Interrupted
+    | Stopped
+    | Verified
+    | Completed,
+    Field(discriminator="kind"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+"""Reads one journal line: `EVENT.validate_json(line)`."""

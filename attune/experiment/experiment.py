@@ -1,0 +1,174 @@
+"""An experiment on disk: inputs, journal, study, trials, recipe."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ValidationError
+
+from attune.catalog import parse, read_yaml
+from attune.errors import AttuneError
+from attune.experiment.events import EVENT, Event, Progress
+from attune.experiment.inputs import Inputs
+
+
+def experiments_folder() -> Path:
+    """`experiments/` under `ATTUNE_HOME`, else under the current folder."""
+    return Path(os.environ.get("ATTUNE_HOME", ".")) / "experiments"
+
+
+class Experiment:
+    """One campaign's folder; all paths that it writes into files are relative to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(cls, inputs: Inputs) -> Experiment:
+        """A new experiment with its inputs on disk.
+
+        Raises:
+            AttuneError: an experiment of that name exists.
+        """
+        experiment = cls(experiments_folder() / inputs.experiment)
+        if experiment.inputs_path.exists():
+            raise AttuneError(
+                f"experiment `{inputs.experiment}` exists; go on with --resume "
+                f"{inputs.experiment}, or give another --name"
+            )
+        experiment.folder.mkdir(parents=True, exist_ok=True)
+        experiment.write_inputs(inputs)
+        return experiment
+
+    @classmethod
+    def open(cls, name: str) -> Experiment:
+        """The experiment of that id, or in that folder.
+
+        Raises:
+            AttuneError: no such experiment; the existing ones are named.
+        """
+        for folder in (experiments_folder() / name, Path(name)):
+            if (folder / "experiment.yaml").is_file():
+                return cls(folder)
+        known = [e.folder.name for e in list_experiments()]
+        words = f"known: {', '.join(known[-5:])}" if known else "there is none yet"
+        raise AttuneError(f"no experiment `{name}` in {experiments_folder()}; {words}")
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    @property
+    def inputs_path(self) -> Path:
+        return self.folder / "experiment.yaml"
+
+    @property
+    def journal_path(self) -> Path:
+        return self.folder / "journal.jsonl"
+
+    @property
+    def study_path(self) -> Path:
+        return self.folder / "study.db"
+
+    @property
+    def recipe_path(self) -> Path:
+        return self.folder / "recipe.yaml"
+
+    def run_folder(self, run: int) -> Path:
+        """Folder of run `run`; run 0 is the reference arm's first."""
+        return self.folder / "trials" / str(run)
+
+    def write_inputs(self, inputs: Inputs) -> None:
+        """Writes `experiment.yaml` in one stroke."""
+        text = yaml.safe_dump(inputs.model_dump(mode="json"), sort_keys=False, width=100)
+        write_whole(self.inputs_path, text)
+
+    def inputs(self) -> Inputs:
+        """The inputs of `experiment.yaml`.
+
+        Raises:
+            AttuneError: the file is damaged, or from a version with other fields.
+        """
+        return parse(Inputs, read_yaml(self.inputs_path), str(self.inputs_path))
+
+    def events(self) -> list[Event]:
+        """All events of the journal; a last line cut short by a kill is left out.
+
+        Raises:
+            AttuneError: a line before the last is damaged.
+        """
+        if not self.journal_path.exists():
+            return []
+        lines = self.journal_path.read_text(encoding="utf-8", errors="replace").split("\n")
+        events = []
+        for number, line in enumerate(lines[:-1], start=1):
+            try:
+                events.append(EVENT.validate_json(line))
+            except ValidationError as error:
+                raise AttuneError(
+                    f"{self.journal_path} line {number} is damaged: {error.errors()[0]['msg']}; "
+                    "mend or remove that line"
+                ) from error
+        return events
+
+    def append(self, event: Event) -> Event:
+        """Writes `event` to the journal, on disk before it returns; gives it back."""
+        if not isinstance(event, Progress):
+            with self.journal_path.open("a", encoding="utf-8") as journal:
+                journal.write(event.model_dump_json() + "\n")
+                journal.flush()
+                os.fsync(journal.fileno())
+        return event
+
+    def mend_journal(self) -> None:
+        """Cuts a last line that a kill left unfinished, so the next event starts its own."""
+        if self.journal_path.exists():
+            data = self.journal_path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            if whole != data:
+                self.journal_path.write_bytes(whole)
+
+    def write_json(self, name: str, record: BaseModel | dict[str, Any]) -> None:
+        """Writes a small JSON file of the experiment in one stroke."""
+        data = record.model_dump(mode="json") if isinstance(record, BaseModel) else record
+        write_whole(self.folder / name, json.dumps(data, indent=1) + "\n")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the experiment for this process.
+
+        Raises:
+            AttuneError: another process holds it.
+        """
+        lock = FileLock(self.folder / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise AttuneError(
+                f"experiment `{self.name}` is in use by another process; "
+                "wait for it, or stop it first"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def list_experiments() -> list[Experiment]:
+    """All experiments of the folder, oldest first."""
+    files = experiments_folder().glob("*/experiment.yaml")
+    return [Experiment(path.parent) for path in sorted(files, key=lambda p: p.stat().st_mtime)]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that a reader sees the old text or the new, never a part."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,46 @@
+"""Every input of a campaign: `experiment.yaml`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from attune.catalog import Cluster, Model
+from attune.layout.space import Space
+from attune.workload import Workload
+
+
+class Inputs(BaseModel):
+    """What a campaign was asked; enough to run it again on any machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    experiment: str
+    model: Model
+    cluster: Cluster
+    workload: Workload
+    space: Space
+    fixed: dict[str, str] = {}
+    """Fields of the layout that the user fixed, as text."""
+    reference: str | None = None
+    """Layout of the reference arm as one line; None is chosen by attune."""
+    reference_source: str = ""
+    framework: str = "megatron-core"
+    launcher: str
+    launcher_reason: str
+    virtual: Literal["near", "far", "adversarial"] = "near"
+    trials: int = Field(12, ge=1)
+    """Candidates to try at most."""
+    gpu_hours: float | None = Field(None, gt=0)
+    """Hard limit on the GPU-hours of all runs."""
+    min_gain: float = Field(0.005, ge=0)
+    """Stop when the expected gain of another trial is below this fraction."""
+    seed: int = 0
+    trial_limit_s: float = Field(3600.0, gt=0)
+    """Longest wall time of one run."""
+    worker_options: dict[str, str] = {}
+    """Hidden options of the candidates' worker, for tests."""
+    versions: dict[str, str] = {}
+    table_digest: str = ""
+    """Digest of the candidate table; a resume must find the same."""

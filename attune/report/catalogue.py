@@ -1,0 +1,98 @@
+"""The catalogue as a person reads it: models and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from attune.catalog import Model
+from attune.report.words import grid, number, say, size
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedModel:
+    """A model of the catalogue with its size."""
+
+    id: str
+    name: str
+    kind: str
+    """`dense` or `MoE`."""
+    layers: int
+    total_parameters: int
+    active_parameters: int
+    """Parameters that one token meets, as the published MFU figures count them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownModel:
+    """One model in full."""
+
+    listed: ListedModel
+    architecture: Model
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedGpu:
+    """A GPU of the catalogue."""
+
+    id: str
+    name: str
+    architecture: str
+    memory_gb: float
+    peak_bf16_tflops: float
+    """Dense peak, TFLOP/s."""
+    per_node: int
+    usd_per_gpu_hour: float
+
+
+def draw_models(models: Sequence[ListedModel], console: Console) -> None:
+    """One line a model: id, kind, layers, total and active parameters."""
+    table = grid(["model", "kind", "layers", "parameters", "active"], left=2)
+    for model in models:
+        table.add_row(
+            model.id,
+            model.kind,
+            str(model.layers),
+            size(model.total_parameters),
+            size(model.active_parameters),
+        )
+    console.print(table)
+
+
+def draw_model(shown: ShownModel, console: Console) -> None:
+    """Every field of one model, nested parts indented."""
+    listed = shown.listed
+    say(console, f"{listed.name} ({listed.id}, {listed.kind})")
+    say(console, f"parameters: {number(listed.total_parameters)}")
+    say(console, f"active per token: {number(listed.active_parameters)}")
+    data = shown.architecture.model_dump(exclude_none=True, exclude={"id", "name"})
+    _fields(data, console)
+
+
+def _fields(data: dict[str, Any], console: Console, indent: str = "") -> None:
+    for name, value in data.items():
+        if isinstance(value, dict):
+            say(console, f"{indent}{name}:")
+            _fields(value, console, indent + "  ")
+        else:
+            text = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+            say(console, f"{indent}{name}: {text}")
+
+
+def draw_gpus(gpus: Sequence[ListedGpu], console: Console) -> None:
+    """One line a GPU: id, memory, peak, GPUs per node, price."""
+    table = grid(["GPU", "kind", "memory GB", "bf16 TFLOP/s", "per node", "$ / hour"], left=2)
+    for gpu in gpus:
+        table.add_row(
+            gpu.id,
+            gpu.architecture,
+            f"{gpu.memory_gb:g}",
+            f"{gpu.peak_bf16_tflops:g}",
+            str(gpu.per_node),
+            f"{gpu.usd_per_gpu_hour:g}",
+        )
+    console.print(table)

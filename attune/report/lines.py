@@ -1,0 +1,156 @@
+"""Each event of a campaign as one plain line, for logs and pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attune.experiment.events import (
+    CheckResult,
+    Completed,
+    Enumerated,
+    Event,
+    Finished,
+    Interrupted,
+    Progress,
+    Proposed,
+    ReferenceChosen,
+    Started,
+    Stopped,
+    Verified,
+)
+from attune.report.words import gib, number, percent, seconds
+
+
+def lines(event: Event) -> list[str]:
+    """The lines that tell `event`; none for a step other than the last."""
+    return _TELLERS[event.kind](event)
+
+
+def simulated_notice(started: Started) -> str:
+    """The line that opens and closes a campaign on a virtual cluster; empty on hardware."""
+    if started.provenance != "predicted":
+        return ""
+    return (
+        f"SIMULATED ({started.launcher_reason}): a virtual cluster plays {started.count} "
+        f"{started.gpu}; every figure is predicted, none is measured"
+    )
+
+
+def _started(event: Started) -> list[str]:
+    notice = simulated_notice(event)
+    budget = f"{event.trials} trials"
+    if event.gpu_hours is not None:
+        budget += f", at most {event.gpu_hours:g} GPU-hours"
+    verb = "resumes" if event.resumed else "starts"
+    told = [
+        f"experiment {event.experiment} {verb}: {event.model} on {event.count} {event.gpu}, "
+        f"{event.workload}",
+        f"launcher {event.launcher} ({event.launcher_reason}), {budget}, seed {event.seed}",
+    ]
+    return [notice, *told] if notice else told
+
+
+def _enumerated(event: Enumerated) -> list[str]:
+    return [
+        f"search space {event.space}: {event.drawn:,} drawn, {event.legal:,} legal, "
+        f"{event.fitting:,} predicted to fit, {event.candidates:,} candidates"
+    ]
+
+
+def _reference(event: ReferenceChosen) -> list[str]:
+    return [f"reference: {event.layout} ({event.source})"]
+
+
+def _proposed(event: Proposed) -> list[str]:
+    told = event.predicted
+    return [
+        f"run {event.run} {event.purpose}: {event.layout}",
+        f"  why: {event.why}; predicted {seconds(told.step_s)} s "
+        f"({seconds(told.low_s)} to {seconds(told.high_s)}), {gib(told.peak_gib)} GiB, "
+        f"P(fits) {percent(told.p_fits, 0)}",
+    ]
+
+
+def _progress(event: Progress) -> list[str]:
+    if event.step + 1 < event.steps:
+        return []
+    return [f"  step {event.step + 1}/{event.steps}: {seconds(event.seconds)} s"]
+
+
+def _finished(event: Finished) -> list[str]:
+    if event.outcome != "completed":
+        why = event.evidence or event.log_class or "no evidence"
+        told = [f"run {event.run} {event.outcome}: {why}"]
+        return told + ([f"  advice: {event.advice}"] if event.advice else [])
+    best = ", best so far" if event.best else ""
+    spread = (
+        f", CV {event.step_time_cv_percent:.2f} %" if event.step_time_cv_percent is not None else ""
+    )
+    return [
+        f"run {event.run} completed: {seconds(event.step_time_s)} s{spread}, "
+        f"{number(event.tokens_per_s_per_gpu)} tokens/s/GPU, {gib(event.peak_gib)} GiB "
+        f"({event.provenance}; {against(event)}){best}"
+    ]
+
+
+def against(event: Finished) -> str:
+    """How far the prediction was from what the run gave."""
+    if event.step_time_s is None:
+        return "nothing to compare"
+    error = event.step_time_s / event.predicted.step_s - 1
+    return f"step time {100 * error:+.1f} % against prediction"
+
+
+def _interrupted(event: Interrupted) -> list[str]:
+    return [f"run {event.run} was interrupted ({event.gpu_hours:.2f} GPU-hours): {event.layout}"]
+
+
+def _stopped(event: Stopped) -> list[str]:
+    return [f"search ends: {event.reason}"]
+
+
+def _verified(event: Verified) -> list[str]:
+    word = "passes" if event.passed else "FAILS"
+    return [
+        f"run {event.run} {word} against the reference: {event.layout}",
+        *map(check_line, event.checks),
+    ]
+
+
+def check_line(check: CheckResult) -> str:
+    """One correctness check with its status."""
+    return f"  {check.status:8s} {check.name}" + (f": {check.detail}" if check.detail else "")
+
+
+def _completed(event: Completed) -> list[str]:
+    if event.winner is None:
+        return [f"no winner: {event.problem}"]
+    told = [
+        f"winner ({event.status}): {event.winner}",
+        f"  {number(event.tokens_per_s_per_gpu)} tokens/s/GPU, "
+        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB, "
+        f"${number(event.usd_per_million_tokens, 3)} per million tokens, MFU {percent(event.mfu)}",
+    ]
+    for gain in event.gains:
+        size = "no figure" if gain.percent is None else f"{gain.percent:+.1f} %"
+        told.append(f"  against {gain.over}: {size}")
+    if event.recipe:
+        told.append(f"  recipe: {event.recipe}")
+    if event.problem:
+        told.append(f"  not verified: {event.problem}")
+    return [*told, f"  spent: {event.gpu_hours:.2f} GPU-hours"]
+
+
+_TELLERS: dict[str, Callable[[Any], list[str]]] = {
+    "started": _started,
+    "enumerated": _enumerated,
+    "reference_chosen": _reference,
+    "proposed": _proposed,
+    "progress": _progress,
+    "finished": _finished,
+    "interrupted": _interrupted,
+    "stopped": _stopped,
+    "verified": _verified,
+    "completed": _completed,
+}

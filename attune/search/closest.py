@@ -1,0 +1,68 @@
+"""Where nothing fits: how far off the closest layout is, and which knob would help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from attune.catalog import Cluster
+from attune.estimate import estimate_memory
+from attune.layout import Layout, LayoutTable, write_layout
+from attune.layout.rules import Setting, check
+from attune.layout.table import Floats
+
+
+def explain_closest(
+    setting: Setting, cluster: Cluster, table: LayoutTable, device_gib: Floats
+) -> str:
+    """Words on the layout of `table` nearest to fitting.
+
+    Args:
+        device_gib: [n] predicted device memory of each row's worst stage.
+    """
+    limit = cluster.gpu.memory_gib
+    index = int(np.argmin(device_gib))
+    closest = table.row(index)
+    off = device_gib[index] - limit
+    words = (
+        f"no layout is predicted to fit {limit:.1f} GiB; the closest, "
+        f"`{write_layout(closest)}`, needs {device_gib[index]:.1f} GiB ({off:.1f} too many). "
+    )
+    helps = _helping_knobs(setting, cluster, closest)
+    if helps:
+        return words + "It would fit with " + ", or with ".join(helps)
+    return words + "No single knob makes it fit: use more GPUs, or GPUs with more memory"
+
+
+def _helping_knobs(setting: Setting, cluster: Cluster, layout: Layout) -> list[str]:
+    knobs = _one_knob_changes(layout)
+    table = LayoutTable.of(list(knobs.values()))
+    memory = estimate_memory(setting.model, cluster, setting.workload, table)
+    good = check(setting, table).legal & (memory.p_fits >= 0.5)
+    found = [
+        f"{name} ({peak:.1f} GiB)" for name, peak, ok in zip(knobs, memory.peak_gib, good) if ok
+    ]
+    return found[:3]
+
+
+def _one_knob_changes(layout: Layout) -> dict[str, Layout]:
+    changes: dict[str, Layout] = {
+        "full recompute": replace(
+            layout,
+            recompute="full",
+            recompute_modules=(),
+            recompute_method="uniform",
+            recompute_layers=1,
+        ),
+        "one row per microbatch": replace(layout, rows_per_microbatch=1),
+    }
+    for share in (0.5, 0.9, 1.0):
+        changes[f"{share:.0%} of the optimizer offloaded"] = replace(
+            layout, optimizer_offload=share, precision_aware_optimizer=True
+        )
+    for name in ("tp", "pp", "cp", "ep", "etp"):
+        degree = getattr(layout, name) * 2
+        wide = replace(layout, **{name: degree})
+        changes[f"{name.upper()} {degree}"] = replace(wide, sequence_parallel=wide.tp > 1)
+    return changes

@@ -1,0 +1,84 @@
+"""Where a campaign stands, read from its events alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from attune.experiment.events import Event, Finished, Interrupted, Proposed, Verified
+
+RETRIES = 1
+"""How often a layout is run again after a failure that is not its own."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The runs so far, and what follows from them."""
+
+    events: Sequence[Event]
+
+    @property
+    def runs(self) -> list[Finished]:
+        """Every run that ended, in order."""
+        return [e for e in self.events if isinstance(e, Finished)]
+
+    @property
+    def next_run(self) -> int:
+        """Number of the next run; each number is used once."""
+        return sum(isinstance(e, Proposed) for e in self.events)
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours of every run, those cut short included."""
+        return sum(e.gpu_hours for e in self.events if isinstance(e, Finished | Interrupted))
+
+    @property
+    def candidates_tried(self) -> int:
+        """Candidates with a verdict on the layout; faults of the machine do not count."""
+        return sum(r.purpose == "candidate" and not machine_fault(r) for r in self.runs)
+
+    def completed(self, purpose: str) -> list[Finished]:
+        """Completed runs of one purpose, the fastest first."""
+        runs = [r for r in self.runs if r.purpose == purpose and r.outcome == "completed"]
+        return sorted(runs, key=lambda r: r.step_time_s or float("inf"))
+
+    @property
+    def reference(self) -> Finished | None:
+        """The reference arm's completed run."""
+        return next(iter(self.completed("reference")), None)
+
+    @property
+    def best(self) -> Finished | None:
+        """The fastest completed candidate or reference."""
+        arms = self.completed("candidate") + self.completed("reference")
+        return min(arms, key=lambda r: r.step_time_s or float("inf"), default=None)
+
+    def refused(self) -> set[str]:
+        """Layouts that a correctness check refused."""
+        return {e.layout for e in self.events if isinstance(e, Verified) and not e.passed}
+
+    def attempts(self, layout: str, purpose: str) -> int:
+        """Runs of `layout` that ended by a fault of the machine."""
+        return sum(
+            r.layout == layout and r.purpose == purpose and machine_fault(r) for r in self.runs
+        )
+
+    def in_flight(self) -> Proposed | None:
+        """The run that was proposed last and never ended."""
+        ended = {e.run for e in self.events if isinstance(e, Finished | Interrupted)}
+        open_runs = [e for e in self.events if isinstance(e, Proposed) and e.run not in ended]
+        return open_runs[-1] if open_runs else None
+
+
+def machine_fault(run: Finished) -> bool:
+    """Whether the run ended by a fault that is not the layout's."""
+    return run.outcome in ("infrastructure", "incomplete", "cancelled")
+
+
+def last(events: Iterable[Event], kind: type) -> Event | None:
+    """The last event of `kind`, or None."""
+    found = None
+    for event in events:
+        if isinstance(event, kind):
+            found = event
+    return found

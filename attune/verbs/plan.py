@@ -1,0 +1,59 @@
+"""Just tell me the layout: the funnel and the best predicted layouts, without a trial."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attune.errors import NothingFoundError
+from attune.layout.rules import Setting
+from attune.layout.space import Space, default_space, load_space
+from attune.report.plan import Funnel, Plan
+from attune.search.candidates import Candidates, find_candidates
+from attune.search.closest import explain_closest
+from attune.verbs.suggest import LIKELY, suggestions
+from attune.verbs.target import Target
+
+
+def plan(target: Target, *, space: str | Space | None = None, best: int = 10) -> Plan:
+    """The `best` layouts of `space` that the estimator predicts to train fastest.
+
+    Args:
+        target: model, cluster and workload.
+        space: a search space, by name, path or itself; None takes the model's.
+        best: how many to give.
+
+    Raises:
+        AttuneError: no such space, or a damaged file.
+        NothingFoundError: no layout is legal, or none is likely to fit.
+    """
+    drawn = space if isinstance(space, Space) else load_space(space or default_space(target.model))
+    found = find_candidates(target.model, target.cluster, target.workload, drawn)
+    order = _best_first(found.candidates)
+    if not len(order):
+        raise NothingFoundError(_closest(target, found.candidates))
+    return Plan(
+        model=target.model.name,
+        gpu=target.cluster.gpu.name,
+        count=target.cluster.count,
+        workload=target.workload,
+        space=drawn.name,
+        funnel=Funnel(
+            drawn=found.drawn,
+            legal=found.legal,
+            fitting=found.fitting,
+            broken={rule: number for rule, number in found.cut.items() if number},
+        ),
+        best=suggestions(target, found.candidates.table.take(order[:best])),
+    )
+
+
+def _best_first(candidates: Candidates) -> np.ndarray:
+    """Rows likely to fit, by expected speed: P(fits) over step time."""
+    likely = np.flatnonzero(candidates.p_fits >= LIKELY)
+    speed = candidates.p_fits[likely] / candidates.step_s[likely]
+    return likely[np.argsort(-speed, kind="stable")]
+
+
+def _closest(target: Target, candidates: Candidates) -> str:
+    setting = Setting.of(target.model, target.cluster, target.workload)
+    return explain_closest(setting, target.cluster, candidates.table, candidates.device_gib)

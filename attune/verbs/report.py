@@ -1,0 +1,59 @@
+"""Reads experiments for a report and for their list."""
+
+from __future__ import annotations
+
+from attune.errors import AttuneError, NothingFoundError
+from attune.experiment import Experiment, list_experiments
+from attune.report.campaign import ListedExperiment, Report
+from attune.report.history import history_of
+
+
+def write_report(experiment: str) -> Report:
+    """The report of an experiment: all that its journal tells.
+
+    Raises:
+        AttuneError: no such experiment, or a damaged journal.
+        NothingFoundError: the journal is empty.
+    """
+    found = Experiment.open(experiment)
+    events = found.events()
+    if not events:
+        raise NothingFoundError(
+            f"experiment `{experiment}` has no journal yet; "
+            f"`attune tune --resume {experiment}` goes on"
+        )
+    return Report(experiment=found.name, history=history_of(events))
+
+
+def find_experiments() -> tuple[ListedExperiment, ...]:
+    """All experiments with state and best figure, oldest first; a damaged one is listed so."""
+    return tuple(_listed(found) for found in list_experiments())
+
+
+def _listed(found: Experiment) -> ListedExperiment:
+    try:
+        inputs, history = found.inputs(), history_of(found.events())
+    except AttuneError as error:
+        return ListedExperiment(
+            id=found.name,
+            model="",
+            gpu="",
+            count=0,
+            state="damaged",
+            runs=0,
+            tokens_per_s_per_gpu=None,
+            provenance="",
+            problem=str(error),
+        )
+    done, best = history.completed, history.best
+    speed = done.tokens_per_s_per_gpu if done else best.tokens_per_s_per_gpu if best else None
+    return ListedExperiment(
+        id=found.name,
+        model=inputs.model.name,
+        gpu=inputs.cluster.gpu.name,
+        count=inputs.cluster.count,
+        state=history.state,
+        runs=len(history.runs),
+        tokens_per_s_per_gpu=speed,
+        provenance=done.status if done else best.provenance if best else "",
+    )

@@ -1,0 +1,72 @@
+"""What a verb is asked about: a model, a cluster, and what one step trains on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attune.catalog import Cluster, Model, load_cluster, load_model, merged, parse, read_yaml
+from attune.errors import AttuneError
+from attune.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """A model on a cluster with a workload."""
+
+    model: Model
+    cluster: Cluster
+    workload: Workload
+
+    @property
+    def words(self) -> str:
+        """`GLM-4.5 on 128 H200`."""
+        return f"{self.model.name} on {self.cluster.count} {self.cluster.gpu.name}"
+
+
+def find_target(
+    model: str,
+    gpu: str,
+    count: int,
+    *,
+    cluster: Path | None = None,
+    workload: Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Target:
+    """The target that these names mean.
+
+    Args:
+        model: loose name of the catalogue, or the path of a YAML file.
+        gpu: loose name of the catalogue, or the path of a YAML file.
+        count: number of GPUs.
+        cluster: YAML file that replaces fields of the GPU.
+        workload: YAML file with fields of `Workload`.
+        changes: fields of `Workload` that win over the file; None means not given.
+
+    Raises:
+        AttuneError: an unknown name or field, a damaged file, or a count that fills no nodes.
+    """
+    architecture = load_model(model)
+    return Target(
+        model=architecture,
+        cluster=load_cluster(gpu, count, cluster),
+        workload=find_workload(architecture, workload, changes or {}),
+    )
+
+
+def find_workload(model: Model, path: Path | None, changes: Mapping[str, Any]) -> Workload:
+    """The defaults, under the model's own workload, under the file, under `changes`.
+
+    Raises:
+        AttuneError: an unknown field or a value out of range.
+    """
+    fields: dict[str, Any] = dict(model.workload or {})
+    if path is not None:
+        data = read_yaml(path)
+        if not isinstance(data, dict):
+            raise AttuneError(f"{path} must be a mapping of workload fields")
+        fields = merged(fields, data)
+    given = {name: value for name, value in changes.items() if value is not None}
+    return parse(Workload, fields | given, str(path) if path and not given else "the workload")

@@ -1,0 +1,150 @@
+"""`attune tune`: from a model, a GPU and a count to a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from attune.errors import AttuneError
+from attune.experiment import Experiment, Inputs
+from attune.experiment.events import Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneRequest:
+    """What the caller asks of a campaign, as typed."""
+
+    model: str = ""
+    """Name of a model, or the path of its YAML."""
+    gpu: str = ""
+    count: int = 0
+    cluster: Path | None = None
+    """YAML that overrides fields of the GPU."""
+    workload: Path | None = None
+    workload_fields: dict[str, Any] = field(default_factory=dict)
+    """Fields of the workload given one by one; they win over the file."""
+    space: str | None = None
+    """Name of a shipped search space, or the path of one."""
+    reference: Path | None = None
+    """Recipe of the reference arm."""
+    launcher: str = "auto"
+    virtual: Literal["near", "far", "adversarial"] = "near"
+    trials: int = 12
+    gpu_hours: float | None = None
+    min_gain: float = 0.005
+    trial_limit_s: float = 3600.0
+    seed: int = 0
+    name: str | None = None
+    resume: str | None = None
+    """Experiment to go on with; every other field is then read from it."""
+    worker_options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """A campaign ready to run: its inputs are resolved, nothing is spent yet."""
+
+    inputs: Inputs
+    resumed: bool
+    spends: bool
+    """Whether running it uses GPUs (or this machine's processors) for real."""
+
+    def events(self) -> Generator[Event, None, None]:
+        """Runs it; every event as it happens.
+
+        Raises:
+            AttuneError, NothingFoundError, KeyboardInterrupt: as `run_campaign`.
+        """
+        from attune.search.campaign import run_campaign
+
+        if self.resumed:
+            experiment = Experiment.open(self.inputs.experiment)
+        else:
+            experiment = Experiment.create(self.inputs)
+        yield from run_campaign(experiment, resumed=self.resumed)
+
+
+def tune(request: TuneRequest) -> Campaign:
+    """Resolves a request into a campaign.
+
+    Raises:
+        AttuneError: unknown name, damaged file, count that does not fill nodes, a launcher that
+            cannot run here, or an experiment that does not exist.
+    """
+    from attune.trial.launchers import load_launcher
+
+    inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
+    launcher = load_launcher(inputs.launcher)
+    return Campaign(
+        inputs=inputs,
+        resumed=request.resume is not None,
+        spends=launcher.provenance != "predicted",
+    )
+
+
+def _inputs(request: TuneRequest) -> Inputs:
+    from attune.layout import write_layout
+    from attune.layout.space import default_space, load_space
+    from attune.recipe import layout_of, load_recipe
+    from attune.trial.launchers import choose_launcher
+    from attune.verbs.target import find_target
+
+    if not (request.model and request.gpu and request.count):
+        raise AttuneError("tune needs --model, --gpu and --count, or --resume EXPERIMENT")
+    target = find_target(
+        request.model,
+        request.gpu,
+        request.count,
+        cluster=request.cluster,
+        workload=request.workload,
+        changes=request.workload_fields,
+    )
+    model, cluster = target.model, target.cluster
+    launcher, reason = request.launcher, "asked for"
+    if launcher == "auto":
+        launcher, reason = choose_launcher(cluster)
+    recipe = load_recipe(request.reference) if request.reference else None
+    return Inputs(
+        experiment=request.name or _name(model.id, cluster.gpu.id, cluster.count),
+        model=model,
+        cluster=cluster,
+        workload=target.workload,
+        space=load_space(request.space or default_space(model)),
+        reference=write_layout(layout_of(recipe)) if recipe else None,
+        reference_source=str(request.reference or ""),
+        launcher=launcher,
+        launcher_reason=reason,
+        virtual=request.virtual,
+        trials=request.trials,
+        gpu_hours=request.gpu_hours,
+        min_gain=request.min_gain,
+        trial_limit_s=request.trial_limit_s,
+        seed=request.seed,
+        worker_options=request.worker_options,
+        versions=_versions(),
+    )
+
+
+def _name(model: str, gpu: str, count: int) -> str:
+    """A new experiment's name: `glm-4.5-h200-128-20261130-161500`, numbered when taken."""
+    from attune.experiment import experiments_folder
+
+    stem = f"{model}-{gpu}-{count}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    name, number = stem, 2
+    while (experiments_folder() / name).exists():
+        name, number = f"{stem}-{number}", number + 1
+    return name
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("attune", "optuna", "torch", "megatron-core"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,94 @@
+"""Layouts per second that rules, memory and step time judge on one core.
+
+python -m benchmarks.speed --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from itertools import product
+from typing import Any
+
+from attune.catalog import Cluster, Model, load_cluster, load_model
+from attune.estimate import estimate_memory, estimate_step_time
+from attune.layout import Layout, LayoutTable
+from attune.workload import Workload
+
+CASES = {"glm-4.5": ("h200", 128), "deepseek-v3": ("h100", 1024)}
+ROWS = 40_000
+
+
+def layouts(model: Model, count: int, rows: int = ROWS) -> LayoutTable:
+    """`rows` layouts of a grid over every degree and knob, repeated if the grid is smaller."""
+    grid = product((1, 2, 4, 8), (1, 2, 4, 8, 16), (1, 2), (1, 2, 4), (1, 2, 4, 8, 16, 32), (1, 2))
+    some = []
+    for tp, pp, vpp, cp, ep, per in grid:
+        if tp * pp * cp > count:
+            continue
+        for recompute in ("none", "selective", "full"):
+            some.append(
+                Layout(
+                    tp=tp,
+                    pp=pp,
+                    vpp=vpp,
+                    cp=cp,
+                    ep=ep if model.experts else 1,
+                    sequence_parallel=tp > 1,
+                    rows_per_microbatch=per,
+                    first=None if pp == 1 else max(model.layers // pp - 1, 1),
+                    recompute=recompute,  # type: ignore[arg-type]
+                )
+            )
+    table = LayoutTable.of(some)
+    copies = -(-rows // len(table))
+    return LayoutTable.concatenate([table] * copies)
+
+
+def judge(model: Model, cluster: Cluster, workload: Workload, table: LayoutTable) -> None:
+    """Rules, memory and step time of every row."""
+    try:
+        from attune.layout.rules import Setting, check
+    except ImportError:
+        pass
+    else:
+        check(Setting.of(model, cluster, workload), table)
+    estimate_memory(model, cluster, workload, table)
+    estimate_step_time(model, cluster, workload, table)
+
+
+def measure(name: str, repeats: int = 3) -> dict[str, Any]:
+    """Best rate of `repeats` passes over the table."""
+    gpu, count = CASES[name]
+    model, cluster, workload = load_model(name), load_cluster(gpu, count), Workload()
+    table = layouts(model, count)
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        judge(model, cluster, workload, table)
+        best = min(best, time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "layouts_per_s": round(len(table) / best),
+        "layouts": len(table),
+        "seconds": round(best, 3),
+        "peak_mib": round(peak),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    results = {name: measure(name) for name in CASES}
+    if arguments.json:
+        print(json.dumps(results))
+        return
+    for name, result in results.items():
+        print(f"{name}: {result['layouts_per_s']:,} layouts/s ({result['peak_mib']} MiB)")
+
+
+if __name__ == "__main__":
+    main()

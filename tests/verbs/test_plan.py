@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from attune.errors import AttuneError, NothingFoundError
+from attune.layout import LayoutTable, parse_layout
+from attune.layout.rules import Setting, check
+from attune.verbs.plan import plan
+from attune.verbs.target import find_target
+
+
+@pytest.fixture(scope="module")
+def found():
+    return plan(find_target("glm-4.5", "h200", 128))
+
+
+def test_ten_best_are_legal_and_likely_to_fit(found):
+    target = find_target("glm-4.5", "h200", 128)
+    setting = Setting.of(target.model, target.cluster, target.workload)
+    table = LayoutTable.of([parse_layout(x.layout) for x in found.best])
+    assert len(found.best) == 10 and check(setting, table).legal.all()
+    assert all(x.p_fits >= 0.5 and x.provenance == "predicted" for x in found.best)
+
+
+def test_best_are_in_order_of_expected_speed(found):
+    speeds = [x.tokens_per_s_per_gpu * x.p_fits for x in found.best]
+    assert speeds == sorted(speeds, reverse=True)
+
+
+def test_funnel_narrows_and_accounts_for_every_layout(found):
+    funnel = found.funnel
+    assert funnel.drawn > funnel.legal > funnel.fitting > 10
+    assert funnel.drawn == funnel.legal + sum(funnel.broken.values())
+    counts = list(funnel.broken.values())
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_plan_answers_quickly():
+    target = find_target("glm-4.5", "h200", 128)
+    began = time.process_time()
+    plan(target)
+    assert time.process_time() - began < 3 * 3  # three seconds on a free core
+
+
+def test_nothing_fits_says_how_far_off():
+    with pytest.raises(NothingFoundError, match=r"GiB") as raised:
+        plan(find_target("deepseek-v3", "a100-40", 8))
+    assert raised.value.exit_code == 1
+
+
+def test_nothing_legal_names_the_commonest_rules(tmp_path):
+    space = tmp_path / "space.yaml"
+    space.write_text("name: odd\ntp: [7, 9]\n")
+    with pytest.raises(NothingFoundError, match=r"legal.*grid\.world_divides"):
+        plan(find_target("glm-4.5", "h200", 128), space=str(space))
+
+
+def test_unknown_dimension_of_a_space_is_named(tmp_path):
+    space = tmp_path / "space.yaml"
+    space.write_text("name: odd\ntq: [1, 2]\n")
+    with pytest.raises(AttuneError, match="tq"):
+        plan(find_target("glm-4.5", "h200", 128), space=str(space))

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from attune.catalog import load_cluster, load_model
+from attune.layout import Layout
+from attune.recipe.schema import Check
+from attune.trial.job import Job
+from attune.trial.result import Step, TrialResult
+from attune.verify import (
+    Verification,
+    check_configuration,
+    check_convergence,
+    needed_checks,
+    verdict,
+    verify,
+)
+from attune.verify.checks import layout_bound
+from attune.workload import Optimization, Workload
+
+FLOAT32 = Workload(precision="fp32", row_tokens=128, global_batch=16)
+BFLOAT16 = FLOAT32.model_copy(update={"precision": "bf16"})
+CURVE = [6.0 - 0.05 * i for i in range(20)]
+JOB = Job(
+    model=load_model("tiny-moe"),
+    cluster=load_cluster("cpu", 4),
+    workload=FLOAT32,
+    layout=Layout(tp=2, pp=2, sequence_parallel=True),
+)
+REFERENCE = replace(JOB, layout=Layout(ep=2))
+
+
+def _arm(losses: Sequence[float | None], **fields: Any) -> TrialResult:
+    steps = tuple(Step(step=i, seconds=1.0, loss=x) for i, x in enumerate(losses))
+    values: dict[str, Any] = {
+        "outcome": "completed",
+        "steps": steps,
+        "steps_asked": 20,
+        "tokens_per_step": 2048,
+        "gpus": 4,
+        "wall_s": 30.0,
+        "provenance": "measured",
+        "hardware": "cpu",
+        "launcher": "local",
+    }
+    return TrialResult(**(values | fields))
+
+
+def _status(checks: Sequence[Check]) -> dict[str, str]:
+    return {check.name: check.status for check in checks}
+
+
+def test_rounding_differences_pass_and_the_run_is_verified() -> None:
+    other = [x * (1 + 0.5 * layout_bound(i + 1)) for i, x in enumerate(CURVE)]
+    result = verify(JOB, _arm(other), REFERENCE, _arm(CURVE))
+    assert set(_status(result.checks).values()) == {"passed"}
+    assert (result.provenance, result.failed, result.missing) == ("verified", (), ())
+
+
+def test_a_learning_rate_two_percent_off_is_caught_by_the_layout_bound() -> None:
+    faster = [6.0 - 1.02 * 0.05 * i for i in range(20)]
+    result = verify(JOB, _arm(faster), REFERENCE, _arm(CURVE))
+    assert result.failed == ("layout_bound",)
+    assert result.provenance == "measured"
+    assert "first over it at step 2" in result.checks[-1].detail
+
+
+def test_the_bound_grows_from_step_1_to_step_20() -> None:
+    assert layout_bound(1) == pytest.approx(1e-5)
+    assert layout_bound(20) == pytest.approx(1e-4)
+    assert layout_bound(500) == pytest.approx(1e-4)
+    ratios = [layout_bound(i + 1) / layout_bound(i) for i in range(1, 20)]
+    assert ratios == pytest.approx([10 ** (1 / 19)] * 19)
+
+
+@pytest.mark.parametrize(
+    ("arm", "reason"),
+    [
+        (_arm([*CURVE[:-1], math.nan]), "candidate arm: loss not finite at step 19"),
+        (_arm([math.inf, *CURVE[1:]]), "loss not finite at step 0"),
+        (_arm([*CURVE[:5], None, *CURVE[6:]]), "loss not finite at step 5"),
+        (_arm([math.nan] * 20), "step 0, 1, 2, 3, 4 and 15 more"),
+        (_arm(CURVE[:-1]), "no step 19"),
+        (_arm([]), "no step 0, 1, 2, 3, 4 and 15 more"),
+        (_arm([*CURVE, 5.0]), "21 steps logged where 20"),
+        (
+            _arm(CURVE, steps=tuple(Step(step=i % 19, seconds=1, loss=5.0) for i in range(20))),
+            "no step 19",
+        ),
+        (_arm(CURVE, outcome="incomplete"), "ended as incomplete"),
+        (_arm([*CURVE, 5.0], steps_asked=21), "asked for 21 and 20 steps"),
+    ],
+)
+def test_what_megatron_bridge_lets_pass_is_refused_before_it(arm: TrialResult, reason: str) -> None:
+    result = verify(JOB, arm, REFERENCE, _arm(CURVE))
+    status = _status(result.checks)
+    assert status["complete"] == "failed"
+    assert (status["megatron_bridge"], status["layout_bound"]) == ("not run", "not run")
+    assert reason in next(c.detail for c in result.checks if c.name == "complete")
+    assert result.provenance == "measured"
+
+
+def test_bfloat16_arms_have_no_layout_bound_and_may_be_verified_without_it() -> None:
+    checks = check_convergence(_arm([1.01 * x for x in CURVE]), _arm(CURVE), BFLOAT16)
+    assert _status(checks) == {
+        "complete": "passed",
+        "megatron_bridge": "passed",
+        "layout_bound": "not run",
+    }
+    assert "bf16" in checks[-1].detail and not checks[-1].needed
+    jobs = [replace(job, workload=BFLOAT16) for job in (JOB, REFERENCE)]
+    assert verify(jobs[0], _arm(CURVE), jobs[1], _arm(CURVE)).provenance == "verified"
+
+
+def test_a_flat_curve_passes_with_no_correlation_rather_than_nan() -> None:
+    check = check_convergence(_arm([5.0] * 20), _arm([5.0] * 20), FLOAT32)[1]
+    assert check.status == "passed" and check.values["correlation"] is None
+    result = Verification(checks=(check,), provenance="measured")
+    assert Verification.model_validate_json(result.model_dump_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"model": load_model("tiny-dense")}, "model.experts"),
+        (
+            {"workload": FLOAT32.model_copy(update={"global_batch": 32})},
+            "workload.global_batch: 32 against 16",
+        ),
+        (
+            {
+                "workload": FLOAT32.model_copy(
+                    update={"optimization": Optimization(adam_beta2=0.999)}
+                )
+            },
+            "workload.optimization.adam_beta2: 0.999 against 0.95",
+        ),
+        (
+            {"worker_options": {"learning_rate_scale": "1.02"}},
+            "learning_rate_scale: 1.02 against None",
+        ),
+        ({"framework": "miles"}, "framework: miles"),
+    ],
+)
+def test_the_arms_must_share_all_but_the_layout(change: dict[str, Any], field: str) -> None:
+    check = check_configuration(replace(JOB, **change), REFERENCE)
+    assert check.status == "failed" and field in check.detail
+
+
+def test_the_configuration_check_says_what_differs_in_the_layouts() -> None:
+    same = check_configuration(JOB, JOB)
+    assert same.status == "passed" and "no degree" in same.detail
+    recomputed = replace(JOB, layout=Layout(tp=4, recompute="full"))
+    assert "differ in tp, pp and in recompute" in check_configuration(recomputed, JOB).detail
+
+
+def test_offload_and_fp8_need_component_tests_that_have_not_run() -> None:
+    layout = Layout(optimizer_offload=0.5, precision_aware_optimizer=True)
+    result = verify(replace(JOB, layout=layout), _arm(CURVE), REFERENCE, _arm(CURVE))
+    assert result.missing == ("component.optimizer_offload", "component.precision_aware_optimizer")
+    assert result.provenance == "measured"
+    assert "component.fp8" in needed_checks(Layout(), Workload(precision="fp8"))
+    assert needed_checks(Layout(), Workload()) == ("configuration", "complete", "megatron_bridge")
+
+
+def test_nothing_but_a_measured_and_fully_checked_run_is_verified() -> None:
+    passed = verify(JOB, _arm(CURVE), REFERENCE, _arm(CURVE)).checks
+    assert verdict(passed, "measured") == "verified"
+    assert verdict(passed, "predicted") == "predicted"
+    assert verdict(passed[1:], "measured") == "measured"
+    assert verdict((), "measured") == "measured"
+    simulated = _arm(CURVE, provenance="predicted")
+    for pair in ((simulated, simulated), (_arm(CURVE), simulated), (simulated, _arm(CURVE))):
+        assert verify(JOB, pair[0], REFERENCE, pair[1]).provenance == "predicted"
