@@ -104,7 +104,7 @@ def _divides_message(setting: Setting, layout: Layout) -> str:
 
 def _within(setting: Setting, table: LayoutTable) -> Bools:
     layers, _ = middle(setting, table)
-    good: Bools = ~is_uneven(table) | (layers >= 0)
+    good: Bools = ~is_uneven(table) | (layers >= 0) | (table.pp <= 1)
     return good
 
 
@@ -117,7 +117,7 @@ def _within_message(setting: Setting, layout: Layout) -> str:
 
 def _one_stage(setting: Setting, table: LayoutTable) -> Bools:
     both = (table.first != ABSENT) & (table.last != ABSENT) & (table.pipeline_layout < 0)
-    good: Bools = ~(both & (table.pp <= 1))
+    good: Bools = ~(both & (table.pp <= 1)) | (table.last == setting.model.layers)
     return good
 
 
