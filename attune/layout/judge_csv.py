@@ -16,7 +16,7 @@ import numpy as np
 from attune.catalog import Model, load_model
 from attune.errors import AttuneError
 from attune.layout.layout import Layout
-from attune.layout.rules import RULES, Judgement, Rule, Setting, check, explain
+from attune.layout.rules import RULES, Rule, Setting, check, explain
 from attune.layout.table import LayoutTable
 from attune.layout.text_row import INPUTS, Reading, UnreadableError, read_row
 from attune.workload import Workload
@@ -85,9 +85,12 @@ def _judge_group(
         return {index: _refused(inputs, str(error)) for index, inputs, _ in members}
     table = LayoutTable.of([reading.layout for reading in readings])
     judgement = check(_together(model, readings), table, readings[0].absent)
+    broken: list[list[Rule]] = [[] for _ in members]
+    for place, rule in np.argwhere(judgement.broken.T).tolist():
+        broken[place].append(RULES[rule])
     return {
-        index: _answer(_alone(model, reading), reading.layout, judgement, place, inputs)
-        for place, (index, inputs, reading) in enumerate(members)
+        index: _answer(_alone(model, reading), reading.layout, rules, inputs)
+        for (index, inputs, reading), rules in zip(members, broken, strict=True)
     }
 
 
@@ -109,9 +112,8 @@ def _together(model: Model, readings: list[Reading]) -> Setting:
 
 
 def _answer(
-    setting: Setting, layout: Layout, judgement: Judgement, place: int, inputs: dict[str, str]
+    setting: Setting, layout: Layout, broken: list[Rule], inputs: dict[str, str]
 ) -> JudgedRow:
-    broken = [RULES[index] for index in np.flatnonzero(judgement.broken[:, place])]
     wrong = [rule for rule in broken if rule.verdict != "risky"]
     verdict = "legal"
     if wrong:

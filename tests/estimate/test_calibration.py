@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from attune.catalog import load_cluster, load_model
+from attune.errors import AttuneError
 from attune.estimate import (
     NO_CALIBRATION,
     Calibration,
@@ -93,3 +96,11 @@ def test_interval_covers_what_the_prior_allows() -> None:
     raw = _estimate()
     assert (raw.high / raw.low > 1.3).all()
     assert (raw.high / raw.low < 6).all()
+
+
+def test_goes_through_a_file() -> None:
+    raw = _estimate()
+    learnt = learn(NO_CALIBRATION, _observations(raw, raw.total * 1.2))
+    assert Calibration.of_data(json.loads(json.dumps(learnt.as_data()))) == learnt
+    with pytest.raises(AttuneError, match="calibrate again"):
+        Calibration.of_data({"names": ["compute"], "mean": [0.0]})
