@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -61,7 +61,8 @@ SpaceName = Annotated[
 ]
 LauncherName = Annotated[str, typer.Option("--launcher", help="auto, local or simulated.")]
 VirtualName = Annotated[
-    str, typer.Option("--virtual", help="Virtual cluster: near, far or adversarial.")
+    Literal["near", "far", "adversarial"],
+    typer.Option("--virtual", help="Which virtual cluster a simulated run obeys."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend GPU-hours without asking.")]

@@ -20,6 +20,7 @@ from attune.report.words import (
     say_marked,
     say_whole,
     seconds,
+    spent,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def draw_report(report: Report, console: Console) -> None:
     _draw_runs(history, console)
     if history.stopped:
         say(console, f"search ended: {history.stopped.reason}")
-    say(console, f"spent: {history.gpu_hours:.2f} GPU-hours in {len(history.runs)} runs")
+    provenance = history.started.provenance if history.started else "measured"
+    say(console, f"{spent(history.gpu_hours, provenance)}, in {len(history.runs)} runs")
 
 
 def _draw_question(history: History, console: Console) -> None:
@@ -121,8 +123,10 @@ def _draw_runs(history: History, console: Console) -> None:
             gib(run.peak_gib),
         )
     console.print(table)
-    for run in (*history.runs, *history.interrupted):
+    for run in history.runs:
         _draw_run(run, history, console)
+    for cut in history.interrupted:
+        _draw_run(cut, history, console)
 
 
 def _draw_run(run: Finished | Interrupted, history: History, console: Console) -> None:

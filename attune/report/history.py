@@ -58,7 +58,8 @@ class History:
     @property
     def gpu_hours(self) -> float:
         """GPU-hours of every run so far, interrupted ones included."""
-        return sum(run.gpu_hours for run in (*self.runs, *self.interrupted))
+        ended = sum(run.gpu_hours for run in self.runs)
+        return ended + sum(run.gpu_hours for run in self.interrupted)
 
     @property
     def state(self) -> str:

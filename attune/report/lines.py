@@ -19,7 +19,7 @@ from attune.experiment.events import (
     Stopped,
     Verified,
 )
-from attune.report.words import gib, number, percent, seconds
+from attune.report.words import gib, number, percent, seconds, spent
 
 
 def lines(event: Event) -> list[str]:
@@ -139,7 +139,7 @@ def _completed(event: Completed) -> list[str]:
         told.append(f"  recipe: {event.recipe}")
     if event.problem:
         told.append(f"  not verified: {event.problem}")
-    return [*told, f"  spent: {event.gpu_hours:.2f} GPU-hours"]
+    return [*told, "  " + spent(event.gpu_hours, event.status)]
 
 
 _TELLERS: dict[str, Callable[[Any], list[str]]] = {

@@ -53,6 +53,8 @@ class Suggestion:
     usd_per_million_tokens: float
     mfu: float
     """Share of the dense peak, 0 to 1."""
+    reserved_gib: float
+    """Memory that the allocator of the worst stage reserves."""
     peak_gib: float
     """Device memory of the worst stage."""
     limit_gib: float

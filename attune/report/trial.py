@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attune.report.plan import Suggestion
 from attune.report.words import (
+    ABSENT,
     badge,
     escaped,
     gib,
@@ -93,7 +94,9 @@ def _draw_figures(run: TrialRun, console: Console) -> None:
     table.add_row("step-time CV", percent(cv / 100 if cv is not None else None, 2), "")
     estimated = number(run.predicted.tokens_per_s_per_gpu)
     table.add_row("tokens/s/GPU", number(result.tokens_per_s_per_gpu), estimated)
-    table.add_row("peak reserved, GiB", gib(result.peak_reserved_gib), gib(run.predicted.peak_gib))
+    table.add_row(
+        "peak reserved, GiB", gib(result.peak_reserved_gib), gib(run.predicted.reserved_gib)
+    )
     table.add_row("steps", f"{len(result.steps)}/{result.steps_asked}", "")
     table.add_row("wall time, s", seconds(result.wall_s), "")
     losses = [loss for loss in result.losses if loss is not None]
@@ -108,8 +111,9 @@ def _draw_ranks(result: TrialResult, console: Console) -> None:
     table = grid(["rank", "stage", "allocated GiB", "reserved GiB", "host GiB"], left=2)
     ranks = sorted(result.ranks, key=lambda rank: (-rank.reserved_gib, rank.rank))
     for rank in sorted(ranks[:_MOST_RANKS], key=lambda rank: rank.rank):
-        values = (rank.allocated_gib, rank.reserved_gib, rank.host_gib)
-        table.add_row(str(rank.rank), str(rank.stage), *map(gib, values))
+        host = gib(rank.host_gib) if rank.host_gib else ABSENT
+        device = (gib(rank.allocated_gib), gib(rank.reserved_gib))
+        table.add_row(str(rank.rank), str(rank.stage), *device, host)
     console.print(table)
     if len(ranks) > _MOST_RANKS:
         say(console, f"the {_MOST_RANKS} ranks with most memory of {len(ranks)}")

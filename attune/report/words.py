@@ -58,6 +58,13 @@ def size(value: float) -> str:
     return f"{value:g}"
 
 
+def spent(gpu_hours: float, provenance: str) -> str:
+    """GPU-hours in words; those of a virtual cluster cost nothing."""
+    if provenance == "predicted":
+        return f"virtual cluster: {gpu_hours:,.2f} GPU-hours on its clock, none spent"
+    return f"spent: {gpu_hours:,.2f} GPU-hours"
+
+
 def duration(value: float) -> str:
     """A length of time in words: `1 h 05 min`, `3 min 20 s`, `12 s`."""
     whole = round(value)
@@ -75,7 +82,10 @@ def grid(columns: Sequence[str], *, left: int = 1) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place < left else "right", no_wrap=place >= left)
+        if place < left:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
     return table
 
 

@@ -35,6 +35,7 @@ def suggestion(
         tokens_per_s_per_gpu=speed,
         usd_per_million_tokens=usd_per_million_tokens(speed, cluster.gpu.usd_per_gpu_hour),
         mfu=mfu(speed, active_parameters(target.model), _peak_tflops(target)),
+        reserved_gib=float(memory.reserved[row].max()),
         peak_gib=float(memory.peak_gib[row]),
         limit_gib=float(memory.limit_gib),
         stage=int(memory.stage[row]),

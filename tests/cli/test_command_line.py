@@ -65,7 +65,7 @@ def test_one_model_is_shown(attune):
         (("plan", "-m", "glm-4.7x", "-g", "h200", "-n", "128"), "did you mean `glm-4.5`"),
         (("plan", "-m", "glm-4.5", "-g", "h201", "-n", "128"), "no GPU named `h201`"),
         (("plan", "-m", "glm-4.5", "-g", "h200", "-n", "100"), "use 96 or 104"),
-        (("plan", "-m", "glm-4.5", "-g", "h200", "-n", "0"), "at least 1"),
+        (("plan", "-m", "glm-4.5", "-g", "h200", "-n", "0"), "count must be"),
         (("plan", *GLM, "--precision", "fp7"), "precision"),
         (("plan", *GLM, "--global-batch", "0"), "global_batch"),
         (("plan", *GLM, "--workload", "nowhere.yaml"), "nowhere.yaml"),

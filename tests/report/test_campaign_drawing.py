@@ -77,7 +77,7 @@ def test_report_puts_the_verdict_first(drawn):
     assert text.index(WINNER) < text.index("reason 1")
     assert "against reference" in text and "+31.6 %" in text
     assert "not verified: layout_bound failed" in text
-    assert "spent: 90.00 GPU-hours in 3 runs" in text
+    assert "virtual cluster: 90.00 GPU-hours on its clock, none spent, in 3 runs" in text
     assert "-5.0 %" in text
     tables = [line for line in text.splitlines() if "tok/s/GPU" in line]
     assert tables and max(map(len, tables)) <= 80

@@ -20,6 +20,7 @@ SUGGESTION = Suggestion(
     tokens_per_s_per_gpu=215.4,
     usd_per_million_tokens=10.2,
     mfu=0.0429,
+    reserved_gib=119.0,
     peak_gib=121.5,
     limit_gib=139.8,
     stage=1,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from attune.layout import parse_layout
+from attune.layout import Layout, parse_layout
 from attune.verbs.explain import explain, read_layout
 from attune.verbs.target import find_target
 
@@ -48,9 +48,11 @@ def test_illegal_layout_names_every_rule_and_is_cured(glm):
     assert all(broken.message for broken in found.broken)
 
 
-@pytest.mark.parametrize("text", ["tp=256 pp=16", "tp=0", "pp=-1", "vpp=0", "cp=1000000"])
-def test_absurd_degrees_are_explained(glm, text):
-    found = explain(glm, parse_layout(text))
+@pytest.mark.parametrize(
+    "degrees", [{"tp": 256, "pp": 16}, {"tp": 0}, {"pp": -1}, {"vpp": 0}, {"cp": 1_000_000}]
+)
+def test_absurd_degrees_are_explained(glm, degrees):
+    found = explain(glm, Layout(**degrees))
     assert not found.legal and found.provenance == "predicted"
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from attune.errors import AttuneError
 from attune.verbs.target import find_target
+from attune.workload import Optimization
 
 
 def test_loose_names_and_default_workload():
@@ -39,9 +40,10 @@ def test_cluster_file_replaces_fields(tmp_path):
 def test_a_part_of_an_inner_field_keeps_the_rest(tmp_path):
     path = tmp_path / "workload.yaml"
     path.write_text("optimization:\n  clip_grad: 0.5\n")
-    optimization = find_target("tiny-moe", "cpu", 4, workload=path).workload.optimization
-    assert optimization.clip_grad == 0.5
-    assert optimization.learning_rate == 0.003
+    plain = find_target("tiny-moe", "cpu", 4).workload.optimization
+    changed = find_target("tiny-moe", "cpu", 4, workload=path).workload.optimization
+    assert changed == plain.model_copy(update={"clip_grad": 0.5})
+    assert plain.learning_rate != Optimization().learning_rate
 
 
 @pytest.mark.parametrize("count", [0, -8, 9, 100])
