@@ -111,7 +111,7 @@ def _indexer(columns: Columns) -> Floats:
 
 def _mlp(columns: Columns, stack: Stack, ffn: int) -> Floats:
     """Output of the first linear and input of the second."""
-    units = (3 if columns.model.gated else 2) + (0 if stack.fused else 2)
+    units = (3 if columns.model.gated else 2) + (0 if stack.fused else 1)
     return columns.width * columns.tokens * units * ffn / columns.tp
 
 
@@ -127,8 +127,8 @@ def _experts(columns: Columns, stack: Stack, no_activation: Bools) -> Floats:
         return np.zeros_like(columns.tokens)
     routed, width = columns.routed, columns.width
     router = columns.sharded * experts.count * stack.router_bytes
-    up = (2 if model.gated else 1) + (0 if stack.fused else 2)
+    up = (2 if model.gated else 1) + (0 if stack.fused else 2)  # activation, probabilities
     hidden = width * routed * experts.ffn / columns.etp
     activation = np.where(no_activation, 0.0, hidden)
-    dispatched = width * routed * model.hidden * (1 if stack.fused else 3)
+    dispatched = width * routed * model.hidden
     return router + dispatched + up * hidden + activation + 4 * routed + _shared(columns, stack)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from attune.errors import AttuneError
 from attune.layout.table import Floats
 
 NAMES = ("compute", "tensor", "expert", "data", "pipeline", "host", "memory")
@@ -85,6 +87,38 @@ class Calibration:
         """Log deviation of the memory multiplier."""
         place = NAMES.index("memory")
         return float(self.covariance[place][place] ** 0.5)
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain numbers and lists, for a file; `of_data` reads them back."""
+        covariance = [list(line) for line in self.covariance]
+        return {
+            "names": list(NAMES),
+            "mean": list(self.mean),
+            "covariance": covariance,
+            "observations": self.observations,
+        }
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any]) -> Calibration:
+        """The calibration that `as_data` wrote.
+
+        Raises:
+            AttuneError: other multipliers, or numbers of the wrong shape.
+        """
+        mean = np.asarray(data.get("mean", ()), dtype=np.float64)
+        covariance = np.asarray(data.get("covariance", ()), dtype=np.float64)
+        size = len(NAMES)
+        same = list(data.get("names", ())) == list(NAMES)
+        if not same or mean.shape != (size,) or covariance.shape != (size, size):
+            raise AttuneError(
+                f"a calibration holds the multipliers {', '.join(NAMES)}, but the data has "
+                f"{data.get('names')}; calibrate again"
+            )
+        return cls(
+            mean=tuple(mean.tolist()),
+            covariance=tuple(tuple(line) for line in covariance.tolist()),
+            observations=int(data.get("observations", 0)),
+        )
 
     def summary(self) -> dict[str, tuple[float, float]]:
         """Multiplier and its log deviation, by name."""

@@ -9,6 +9,7 @@ import numpy as np
 from attune.catalog import Model
 from attune.estimate.columns import Columns
 from attune.layout import StageSplits
+from attune.layout.distinct import distinct_rows
 from attune.layout.table import Bools, Floats, Ints
 
 
@@ -64,8 +65,8 @@ def _schedules(columns: Columns, splits: StageSplits) -> tuple[Ints, Ints]:
     layers = np.where(columns.full, columns.full_layers, 1)
     extra = columns.table.overlap_experts.astype(np.int64)
     keys = [splits.split, microbatches, full, columns.block.astype(np.int64), layers, extra]
-    distinct, place = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
-    return distinct, place.reshape(-1)
+    rows, place = distinct_rows(keys)
+    return np.stack([key[rows] for key in keys], axis=1), place
 
 
 def live_chunks(pp: Ints, vpp: Ints, microbatches: Ints, extra: Ints, layers: Ints) -> Ints:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attune.estimate import linears
 from attune.estimate.attention import core_time, head_sizes, key_heads
 from attune.estimate.collectives import context_exchange, tensor_exchange, token_exchange
 from attune.estimate.columns import Columns
 from attune.estimate.machine import Machine
-from attune.estimate.operations import Passes, elementwise, grouped, linear
+from attune.estimate.operations import Passes, linear
 from attune.estimate.stack import Stack
 from attune.layout.table import Floats
 
@@ -57,14 +58,15 @@ def layer_times(
     columns: Columns, machine: Machine, stack: Stack
 ) -> tuple[LayerTime, LayerTime, LayerTime]:
     """Layer with a dense MLP, MoE layer, head with loss."""
-    attention = _attention_linears(columns, machine) + _attention_elementwise(columns, machine)
+    attention = linears.attention_linears(columns, machine)
+    attention = attention + linears.attention_elementwise(columns, machine)
     core = core_time(columns, machine, flash=stack.flash)
     tensor = 2 * tensor_exchange(columns, machine)
     context = _context(columns, machine, core)
     kernels = np.where(columns.tp > 1, _KERNELS["tensor"], 0.0)
     kernels = kernels + _KERNELS["flash" if stack.flash else "unfused"]
     none = Passes(np.zeros_like(columns.tp), np.zeros_like(columns.tp))
-    mlp = _mlp(columns, machine, columns.model.ffn)
+    mlp = linears.mlp(columns, machine, columns.model.ffn)
     dense = _Work(
         compute=attention + mlp,
         attention=core,
@@ -87,12 +89,15 @@ def _graphs(columns: Columns, saved: float) -> Floats:
 
 
 def _moe_layer(columns: Columns, machine: Machine, dense: _Work, attention: Passes) -> LayerTime:
-    experts = _experts(columns, machine)
+    routed = linears.experts(columns, machine)
     exchange = _exchange(columns, machine)
-    # With an expert-tensor degree under TP the routed path needs no tensor-parallel exchange.
-    tensor = dense.tensor * np.where(columns.etp < columns.tp, 0.5, 1.0)
+    # Under TP with ETP 1 only attention and shared experts gather their tokens.
+    gathers = columns.etp >= columns.tp
+    if columns.model.experts and columns.model.experts.shared_ffn:
+        gathers = np.ones_like(gathers)
+    tensor = dense.tensor * np.where(gathers, 1.0, 0.5)
     work = _Work(
-        compute=attention + experts,
+        compute=attention + routed,
         attention=dense.attention,
         tensor=tensor,
         context=dense.context,
@@ -105,7 +110,7 @@ def _moe_layer(columns: Columns, machine: Machine, dense: _Work, attention: Pass
         machine,
         work,
         _graphs(columns, 0.54),
-        experts.forward * redone,
+        routed.forward * redone,
         exchange.forward * redone,
     )
 
@@ -164,86 +169,11 @@ def _full_share(columns: Columns) -> Floats:
     return np.where(columns.block, some, np.where(columns.full, 1.0, 0.0))
 
 
-def _attention_linears(columns: Columns, machine: Machine) -> Passes:
-    model, tp, m = columns.model, columns.tp, columns.tokens
-    latent, hidden = model.latent, float(model.hidden)
-    query, value = head_sizes(columns)
-    output = linear(columns, machine, m, hidden, model.heads * value / tp)
-    if latent is None:
-        width = model.heads * query / tp + 2 * key_heads(columns) * query
-        return output + linear(columns, machine, m, width, hidden)
-    own = columns.sharded
-    down = linear(columns, machine, own, float(latent.kv_rank + latent.rope_dim), hidden)
-    if latent.q_rank:
-        down = down + linear(columns, machine, own, float(latent.q_rank), hidden)
-    key_value = model.heads * (latent.nope_dim + latent.value_dim) / tp
-    up = linear(columns, machine, m, key_value, float(latent.kv_rank))
-    return (
-        output
-        + down
-        + up
-        + linear(columns, machine, m, model.heads * query / tp, float(latent.q_rank or hidden))
-    )
-
-
-def _attention_elementwise(columns: Columns, machine: Machine) -> Passes:
-    """Norms, residuals and rotary embedding of a layer (20 and 26 bytes per token and hidden)."""
-    query, _ = head_sizes(columns)
-    width = columns.width / 2
-    rotary = (
-        6 * width * columns.tokens * query * (columns.model.heads / columns.tp + key_heads(columns))
-    )
-    base = columns.sharded * columns.model.hidden * width
-    return elementwise(machine, 20 * base + rotary, 26 * base + rotary, 6)
-
-
-def _mlp(columns: Columns, machine: Machine, ffn: int) -> Passes:
-    if not ffn:
-        return Passes(np.zeros_like(columns.tp), np.zeros_like(columns.tp))
-    model, m, shard = columns.model, columns.tokens, ffn / columns.tp
-    gate = 2.0 if model.gated else 1.0
-    up = linear(columns, machine, m, gate * shard, float(model.hidden))
-    down = linear(columns, machine, m, float(model.hidden), shard)
-    return up + down + _activation(columns, machine, m * shard)
-
-
-def _activation(columns: Columns, machine: Machine, elements: Floats) -> Passes:
-    gate = 2.0 if columns.model.gated else 1.0
-    width = float(columns.width)
-    return elementwise(machine, width * (gate + 1) * elements, width * (2 * gate + 1) * elements, 1)
-
-
-def _experts(columns: Columns, machine: Machine) -> Passes:
-    """Router, permutation, grouped expert MLP and shared experts."""
-    experts, model = columns.model.experts, columns.model
-    assert experts is not None
-    local = np.maximum(experts.count / columns.ep, 1.0)
-    m, shard = np.maximum(columns.routed / local, 1.0), experts.ffn / columns.etp
-    gate = 2.0 if model.gated else 1.0
-    hidden = np.full_like(m, float(model.hidden))
-    up = grouped(columns, machine, m, gate * shard, hidden, local)
-    down = grouped(columns, machine, m, hidden, shard, local)
-    # The router's narrow output reaches about a third of a large GEMM's rate.
-    router = linear(
-        columns, machine, columns.sharded, float(experts.count), float(model.hidden), head=True
-    ).scaled(3.0)
-    moved = columns.width * columns.routed * model.hidden
-    moved = moved * np.where(columns.uses("flex"), 0.7, 1.0)
-    permuted = elementwise(machine, 6 * moved, 7 * moved, 20)
-    activation = _activation(columns, machine, columns.routed * shard)
-    return up + down + router + permuted + activation + _shared(columns, machine)
-
-
-def _shared(columns: Columns, machine: Machine) -> Passes:
-    experts = columns.model.experts
-    return _mlp(columns, machine, experts.shared_ffn if experts else 0)
-
-
 def _exchange(columns: Columns, machine: Machine) -> Passes:
     """Dispatch and combine in each pass, less what overlap hides."""
     exposed = 2 * token_exchange(columns, machine)
     exposed = exposed * np.where(columns.table.overlap_experts, 0.4, 1.0)
-    shared = _shared(columns, machine)
+    shared = linears.shared(columns, machine)
     hides = np.where(columns.table.overlap_shared_experts, 1.0, 0.0)
     return Passes(
         np.maximum(exposed - hides * shared.forward, 0.3 * exposed),

@@ -121,7 +121,7 @@ def _chunk(
     kept = alive.dense * layers.dense[:, None] + alive.moe * layers.moe[:, None]
     kept = kept + alive.checkpoints * layers.checkpoint[:, None]
     moment = transient_bytes(columns, stack, layers, alive, stages.last)
-    parts = _at_peak(held, kept, moment, stages.exists)
+    parts = _at_peak(held, stack.heap * kept, stack.heap * moment, stages.exists)
     factor = calibration.multiplier("memory") / GIB
     return {name: value * factor for name, value in parts.items()}, _host(columns, stack, held)
 

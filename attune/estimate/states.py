@@ -66,7 +66,8 @@ def states(columns: Columns, stack: Stack, counts: StageParameters, stages: Stag
         # Pinned float32 and bf16 copies, gradients and both moments of the offloaded share.
         host=16.0 * sharded * columns.table.optimizer_offload[:, None]
         + 2.0 * stack.host_weight_copies * total,
-        workspace=_workspace(columns, stack, stages),
+        workspace=_workspace(columns, stack, stages)
+        + stack.state_copies * columns.width * (total + sharded),
     )
 
 
@@ -91,6 +92,8 @@ def _optimizer_bytes(columns: Columns) -> Floats:
 
 def _workspace(columns: Columns, stack: Stack, stages: Stages) -> Floats:
     base = np.where(stages.moe | stages.last, stack.workspace_bytes, stack.engine_workspace_bytes)
+    exchanges = (columns.tp > 1) | (columns.ep > 1)
+    base = base + np.where(exchanges, stack.exchange_bytes, 0.0)[:, None]
     workspace: Floats = base + np.where(stages.moe, stack.grouped_workspace_bytes, 0.0)
     if stack.dummy_gradients:
         attention, experts, dense = _weight_shapes(columns)

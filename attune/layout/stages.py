@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attune.catalog import Model
+from attune.layout.distinct import distinct_rows
 from attune.layout.pipeline_layout import chunk_layers
 from attune.layout.table import Ints, LayoutTable
 
@@ -54,7 +55,9 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
     first and last stages give the rest evenly to the middle. An illegal split gives rounded
     counts; `attune.layout.rules` says that it is illegal.
     """
-    unique, inverse = _distinct(table)
+    keys = [table.pp, table.vpp, table.first, table.last, table.pipeline_layout]
+    rows, inverse = distinct_rows(keys)
+    unique = np.stack([key[rows] for key in keys], axis=1)
     width = max(int(unique[:, 0].max(initial=1)), 1)
     depth = max(int(unique[:, 1].max(initial=1)), 1)
     layers = np.zeros((len(unique), width, depth), dtype=np.int64)
@@ -74,24 +77,6 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
         start=_starts(layers),
         exists=np.arange(width)[None, :] < unique[:, :1],
     )
-
-
-def _distinct(table: LayoutTable) -> tuple[Ints, Ints]:
-    """Distinct rows [u, 5] of the columns that make a split, and [n] the place of each row there.
-
-    The columns are folded into one number, which sorts far faster than rows do.
-    """
-    keys = np.stack([table.pp, table.vpp, table.first, table.last, table.pipeline_layout], axis=1)
-    low = keys.min(axis=0, initial=0)
-    spans = (keys.max(axis=0, initial=0) - low + 1).astype(float)
-    if spans.prod() > 2.0**62:
-        unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-        return unique, inverse.reshape(-1)
-    folded = np.zeros(len(keys), dtype=np.int64)
-    for column, span in zip((keys - low).T, spans.astype(np.int64), strict=True):
-        folded = folded * span + column
-    _, first, inverse = np.unique(folded, return_index=True, return_inverse=True)
-    return keys[first], inverse.reshape(-1)
 
 
 def _even_or_uneven(total: int, pp: int, vpp: int, first: int, last: int) -> Ints:

@@ -13,7 +13,6 @@ from attune.trial.result import Outcome, Step
 
 Stopped = Literal["cancelled", "pruned", "timed_out"]
 
-_ECHO_WEIGHT = 3
 _KILLED = (-9, 137)
 _REPORTED = {"HOST_KILL": "HOST_OOM"}
 
@@ -57,20 +56,18 @@ def decide(
         return Verdict(outcome=stopped, evidence=f"stopped after {len(log.steps)} steps")
     found = _first(log.findings)
     whole = len(log.steps) >= steps_asked
-    if (
-        found is not None
-        and CLASSES[found.log_class].weight < _ECHO_WEIGHT
-        and not (whole and exit_code == 0)
-    ):
+    # Where attune ended the run, exits are its own doing.
+    decisive = found is not None and CLASSES[found.log_class].weight < (2 if stopped else 3)
+    if found is not None and decisive and not (whole and exit_code == 0):
         return _of(found, on_cpu)
     if diverged is not None:
         return _of(Finding(log_class="NAN", line=_told(diverged)), on_cpu)
     if stopped == "timed_out":
         return _timed_out(log)
-    if exit_code in _KILLED:
-        return _of(Finding(log_class="HOST_KILL", line=f"exit code {exit_code}"), on_cpu)
     if exit_code != 0:
-        return _of(found or Finding(log_class="CRASH", line=f"exit code {exit_code}"), on_cpu)
+        log_class = "HOST_KILL" if exit_code in _KILLED else "CRASH"
+        exited = Finding(log_class=log_class, line=f"exit code {exit_code}")
+        return _of(exited if exit_code in _KILLED else found or exited, on_cpu)
     if not whole:
         return Verdict(
             outcome="incomplete",

@@ -57,7 +57,7 @@ def validate_convergence(
     ours = np.asarray(current, dtype=np.float64)[skipped:]
     theirs = np.asarray(golden, dtype=np.float64)[skipped:]
     with np.errstate(all="ignore"):
-        correlation = float(np.corrcoef(ours, theirs)[0, 1])
+        correlation = _correlation(ours, theirs)
         failures = int(np.sum(_relative(ours, theirs) > _tolerances(theirs, thresholds)))
         final = _final_difference(float(ours[-1]), float(theirs[-1]))
         outliers = _outliers(ours - theirs, thresholds["outlier_threshold"])
@@ -80,6 +80,11 @@ def validate_convergence(
         outlier_count=outliers,
         outlier_ratio=outliers / points,
     )
+
+
+def _correlation(current: Floats, golden: Floats) -> float:
+    """Pearson's r; NaN for a single point, as in the original, but without its warning."""
+    return float(np.corrcoef(current, golden)[0, 1]) if len(current) > 1 else float("nan")
 
 
 def _tolerances(golden: Floats, thresholds: Mapping[str, float]) -> Floats:

@@ -19,8 +19,8 @@ from attune.virtual.kernels import Kernels
 from attune.virtual.losses import grad_norms, losses
 from attune.virtual.memory import Memory, stage_memory
 from attune.virtual.network import Network
-from attune.virtual.parts import Setting
 from attune.virtual.performance import OutOfMemory, Performance, Truth
+from attune.virtual.setting import Setting
 from attune.virtual.sizes import Sizes
 from attune.virtual.step_time import step_time
 from attune.workload import Workload
@@ -55,7 +55,7 @@ class VirtualCluster:
         for rows in _alike(table):
             part = table.take(rows)
             splits = stage_splits(self.model, part)
-            setting = self._setting(part)
+            setting = self.setting(part)
             step_s[rows] = self._step(setting, splits, whole=False)
             device = stage_memory(setting, splits).device
             peak_gib[rows, : device.shape[1]] = device
@@ -66,7 +66,7 @@ class VirtualCluster:
         """One run of `layout`, with noise that depends on the layout's text and `run`."""
         text = write_layout(layout)
         table = LayoutTable.of([layout])
-        splits, setting = stage_splits(self.model, table), self._setting(table)
+        splits, setting = stage_splits(self.model, table), self.setting(table)
         random = generator("run", self.kind, self.seed, text, run)
         memory = _shaken(stage_memory(setting, splits), random)
         failure = find_failure(memory, self.cluster.gpu.memory_gib)
@@ -86,7 +86,8 @@ class VirtualCluster:
             out_of_memory=trouble,
         )
 
-    def _setting(self, table: LayoutTable) -> Setting:
+    def setting(self, table: LayoutTable) -> Setting:
+        """What the parts of a step of `table`'s rows depend on, hidden terms included."""
         hidden = draw_hidden(self.kind, self.seed)
         sizes = Sizes.of(self.model, self.cluster, self.workload, table)
         name = (self.kind, self.seed)

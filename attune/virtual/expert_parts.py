@@ -6,8 +6,8 @@ import numpy as np
 
 from attune.catalog.model import Experts
 from attune.layout.table import DISPATCHERS, Floats
-from attune.virtual.parts import Part, Setting, activation_time, attention_parts, shared_expert
-from attune.virtual.sizes import value_bytes
+from attune.virtual.parts import Part, activation_time, attention_parts, shared_expert
+from attune.virtual.setting import Setting
 
 _ALLGATHER, _FLEX = DISPATCHERS.index("allgather"), DISPATCHERS.index("flex")
 
@@ -46,7 +46,10 @@ def _dispatch(setting: Setting, experts: Experts) -> Part:
     table = setting.table
     values = setting.sizes.routed_tokens * setting.busiest * setting.model.hidden
     flex = table.dispatcher == _FLEX
-    permuting = setting.kernels.elementwise(np.where(flex, 9.0, 14.0) * values)
+    # Every rank of an all-gather picks its tokens out of everybody's.
+    everyone = setting.sizes.own_tokens * setting.sizes.ep * setting.sizes.etp
+    picked = np.where(table.dispatcher == _ALLGATHER, everyone, 0.0) * setting.model.hidden
+    permuting = setting.kernels.elementwise(np.where(flex, 9.0, 14.0) * values + 6.0 * picked)
     shown = np.where(table.overlap_experts, 1 - setting.hidden.expert_hiding, 1.0)
     later = np.where(table.overlap_experts & table.delayed_weight_gradients, 0.85, 1.0)
     exchange = 2 * _exchange(setting, experts)
@@ -64,7 +67,7 @@ def _dispatch(setting: Setting, experts: Experts) -> Part:
 def _exchange(setting: Setting, experts: Experts) -> Floats:
     """One way of the expert traffic: dispatch or combine, the expert tensor group included."""
     sizes, network, table = setting.sizes, setting.network, setting.table
-    width = setting.model.hidden * value_bytes(setting.workload)
+    width = setting.model.hidden * setting.value_bytes
     group = network.group(sizes.ep, sizes.etp)
     away = (group.nodes - 1) / group.nodes
     # The busiest rank receives more than it sends; links carry the mean of both.
@@ -74,7 +77,8 @@ def _exchange(setting: Setting, experts: Experts) -> Floats:
     nodes_hit = group.nodes * (1 - (1 - 1 / group.nodes) ** experts.top_k)
     once = network.all_to_all(0.85 * sent, group, away * np.minimum(nodes_hit / experts.top_k, 1))
     everyone = network.group(sizes.ep * sizes.etp, np.ones_like(sizes.ep))
-    gathered = network.ring(sizes.own_tokens * sizes.ep * sizes.etp * width, everyone)
+    # Gathered as they are, scattered back in float32: three halves of a pair in bfloat16.
+    gathered = 1.5 * network.ring(sizes.own_tokens * sizes.ep * sizes.etp * width, everyone)
     chosen = np.where(table.dispatcher == _FLEX, once, plain)
     chosen = np.where(table.dispatcher == _ALLGATHER, gathered, chosen)
     inner = network.ring(sizes.routed_tokens * width, network.group(sizes.etp, sizes.etp * 0 + 1))
@@ -90,7 +94,7 @@ def _experts(setting: Setting, experts: Experts) -> Part:
     rows = sizes.routed_tokens * setting.busiest
     local = np.maximum(experts.count / sizes.ep, 1)
     out = experts.ffn / sizes.etp
-    wide = (2 if setting.model.gated else 1) * out
+    wide = setting.wide * out
     forward = kernels.grouped(rows, hidden, wide, local) + kernels.grouped(rows, out, hidden, local)
     inputs = kernels.grouped(rows, wide, hidden, local) + kernels.grouped(rows, hidden, out, local)
     each = rows / local

@@ -33,7 +33,7 @@ def find_failure(memory: Memory, limit_gib: float) -> Failure | None:
     moments_of_run = (
         (0, "build", built),
         (0, "pass", built + passes),
-        (0, "optimizer", built + moments + memory.update[0]),
+        (0, "optimizer", built + moments + memory.update[0] + memory.unused[0]),
         (1, "pass", built + moments + passes),
     )
     for steps, phase, used in moments_of_run:

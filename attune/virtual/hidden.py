@@ -74,6 +74,8 @@ class Hidden:
     """Slowdown of compute that shares the device with hidden traffic."""
     context_exposed: float = _term(0.12, 0.3, 0.6)
     """Share of the context-parallel exchange that is never hidden."""
+    context_loss: float = _term(0.06, 0.3)
+    """Loss of the attention core for each doubling of CP: smaller blocks, uneven halves."""
     blocking: float = _term(0.35, 0.3, 1.0)
     """Share of a pipeline send that blocks the sender (without interleaving)."""
     graph_saving: float = _term(0.80, 0.08, 0.95)
@@ -84,7 +86,7 @@ class Hidden:
     """Parameters per second and rank of the optimizer on the host."""
     host_link_gbps: float = _term(28.0, 0.15)
     """GB/s between device and host, per GPU, with all GPUs of a node at it."""
-    cell: float = _term(0.035, 0.3)
+    cell: float = _term(0.05, 0.3)
     """Spread of kernel choice by (TP, rows of the product)."""
     link_cell: float = _term(0.07, 0.3)
     """Spread of protocol choice by (group size, dispatcher)."""

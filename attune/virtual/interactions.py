@@ -9,7 +9,7 @@ from attune.layout.table import Floats
 from attune.virtual.draws import generator
 
 _WAVES = 24
-AMPLITUDE = {"near": 0.02, "far": 0.05, "adversarial": 0.45}
+AMPLITUDE = {"near": 0.03, "far": 0.05, "adversarial": 0.45}
 """Spread of the logarithm by kind of cluster; `adversarial` is set so that the rank correlation
 of an ordinary prior and the truth comes to about 0.6 (benchmarks/virtual.py prints it)."""
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from attune.layout import LayoutTable
 from attune.layout.table import GRANULARITIES, Bools, Floats
-from attune.virtual.parts import Part, Setting
+from attune.virtual.parts import Part
+from attune.virtual.setting import Setting
 
 COVERED_BY = {
     "layernorm": ("layernorm",),

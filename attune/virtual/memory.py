@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attune.counts import stage_parameters
 from attune.layout import StageSplits
 from attune.layout.table import METHODS, Floats
 from attune.virtual.imbalance import over_layers
 from attune.virtual.layer import fully
-from attune.virtual.parts import Setting
+from attune.virtual.parameters import parameters_of
 from attune.virtual.saved import dense_saved, expert_saved, kept, whole
 from attune.virtual.schedule import plan_schedule
-from attune.virtual.sizes import value_bytes
+from attune.virtual.setting import Setting
 from attune.virtual.transient import transient_bytes, update_bytes
 
 _GIB = 2.0**30
@@ -83,18 +82,13 @@ def stage_memory(setting: Setting, splits: StageSplits) -> Memory:
 
 def _static(setting: Setting, splits: StageSplits) -> tuple[Floats, Floats]:
     """Bytes of weights, gradients and masters, and of moments, [n, P] (megatron_lm 2.2)."""
-    table, sizes, workload = setting.table, setting.sizes, setting.workload
-    counts = stage_parameters(setting.model, table, splits)
-    sharded = table.distributed_optimizer
-    dense = counts.dense / np.where(sharded, sizes.shards, 1.0)[:, None]
-    expert = counts.expert / np.where(sharded, sizes.expert_shards, 1.0)[:, None]
-    local, every = dense + expert, counts.dense + counts.expert
-    each = value_bytes(workload)
-    gradient = 4 if workload.gradient_precision == "fp32" else 2
+    table, counts = setting.table, parameters_of(setting, splits)
+    every = counts.dense + counts.expert
+    each = setting.value_bytes
     master = 0.0 if each == 4 else np.where(table.precision_aware_optimizer, 2.0, 4.0)[:, None]
     # An offloaded share takes its moments along; masters stay (measured by Megatron-Bridge).
     moments = (8.0 * (1 - np.clip(table.optimizer_offload, 0, 1)))[:, None]
-    return (each + gradient) * every + master * local, moments * local
+    return (each + setting.gradient_bytes) * every + master * counts.local, moments * counts.local
 
 
 def _workspace_gib(setting: Setting) -> float:
@@ -108,7 +102,7 @@ def _chunk_bytes(setting: Setting, splits: StageSplits) -> Floats:
     model, table = setting.model, setting.table
     moe = splits.moe_layers(model)[splits.split].astype(np.float64)
     plain = splits.dense_layers(model)[splits.split].astype(np.float64)
-    boundary = setting.sizes.own_tokens * model.hidden * value_bytes(setting.workload)
+    boundary = setting.sizes.own_tokens * model.hidden * setting.value_bytes
     saved = dense_saved(setting)
     chunks = plain * kept(setting, saved)[:, None, None]
     everything = plain * whole(setting, saved)[:, None, None]
@@ -150,7 +144,7 @@ def _in_flight(setting: Setting, chunks: Floats) -> Floats:
 
 def _outside(setting: Setting, chunks: Floats, splits: StageSplits) -> Floats:
     table, sizes, hidden = setting.table, setting.sizes, setting.hidden
-    if setting.network.cluster.gpu.architecture == "cpu":
+    if setting.on_cpu:
         return np.zeros(chunks.shape[:2])
     groups = [sizes.tp, sizes.cp, sizes.pp, sizes.pp, sizes.ep, sizes.etp]
     groups += [sizes.shards, sizes.expert_shards]

@@ -7,13 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attune.catalog import Model
-from attune.layout import LayoutTable
 from attune.layout.table import Floats
-from attune.virtual.hidden import Hidden
-from attune.virtual.kernels import Kernels
-from attune.virtual.network import Network
-from attune.virtual.sizes import Sizes, value_bytes
-from attune.workload import Workload
+from attune.virtual.setting import Setting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,55 +22,6 @@ class Part:
     exposed_backward: Floats
     launches: Floats
     """Kernels of the forward pass."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
-    """Everything that the parts of a layer depend on."""
-
-    model: Model
-    workload: Workload
-    table: LayoutTable
-    sizes: Sizes
-    hidden: Hidden
-    kernels: Kernels
-    network: Network
-    busiest: Floats
-    """Imbalance of the expert-parallel ranks, [n]."""
-    kernel_choice: Floats
-    """Factor on matrix products by (TP, rows), [n]."""
-    link_choice: Floats
-    """Factor on expert traffic by (EP, dispatcher), [n]."""
-
-    def linear(
-        self, rows: Floats, depth: Floats | float, width: Floats | float
-    ) -> tuple[Floats, Floats]:
-        """Forward and backward of a linear layer, gradient accumulation included."""
-        depth, width = rows * 0 + depth, rows * 0 + width
-        forward = self.kernels.product(rows, depth, width)
-        backward = self.kernels.product(rows, width, depth)
-        backward = backward + self.kernels.product(depth, rows, width)
-        backward = backward * self.kernel_choice + self.accumulation(depth * width)
-        return forward * self.kernel_choice, backward
-
-    def accumulation(self, weights: Floats) -> Floats:
-        """Reading and writing the gradients of `weights` in one microbatch."""
-        each = 4.0 if self.workload.gradient_precision == "fp32" else 2.0
-        return self.kernels.moved(2 * each * weights)
-
-    def tensor_traffic(self, exchanges: int) -> Floats:
-        """Gathers and scatters of all tokens over the tensor-parallel group."""
-        values = self.sizes.tokens * self.model.hidden * value_bytes(self.workload)
-        group = self.network.group(self.sizes.tp, np.ones_like(self.sizes.tp))
-        hides = self.table.overlap_tensor & self.table.sequence_parallel
-        shown = np.where(hides, 1 - self.hidden.tensor_hiding, 1.0)
-        seconds: Floats = exchanges * self.network.ring(values, group) * shown
-        return seconds
-
-    def gathers_again(self) -> Floats:
-        """The gather that sequence parallelism repeats for weight gradients."""
-        again: Floats = np.where(self.table.sequence_parallel, self.tensor_traffic(1), 0.0)
-        return again
 
 
 def dense_parts(setting: Setting) -> dict[str, Part]:
@@ -96,7 +42,7 @@ def attention_parts(setting: Setting) -> dict[str, Part]:
 
 def _norms(setting: Setting) -> Part:
     """Two norms and two residual sums: 20 and 26 bytes per value (time_model_notes 1.1)."""
-    values = setting.sizes.own_tokens * setting.model.hidden * value_bytes(setting.workload) / 2
+    values = setting.sizes.own_tokens * setting.model.hidden * setting.value_bytes / 2
     zero = np.zeros_like(values)
     return Part(
         forward=setting.kernels.elementwise(20 * values),
@@ -152,14 +98,17 @@ def _up_projection(setting: Setting) -> Part:
 def _core(setting: Setting) -> Part:
     model, sizes, kernels = setting.model, setting.sizes, setting.kernels
     query, value, keys_kept = head_widths(model)
-    operations = 2 * sizes.tokens * _mean_keys(setting) * model.heads / sizes.tp * (query + value)
+    split = 1 + setting.hidden.context_loss * np.log2(sizes.cp)
+    operations = (
+        split * 2 * sizes.tokens * _mean_keys(setting) * model.heads / sizes.tp * (query + value)
+    )
     rotary = kernels.elementwise(8.0 * sizes.tokens * query * (model.heads + keys_kept) / sizes.tp)
     forward = kernels.attention(operations, backward=False) + rotary
     # The backward core has five products to the forward's two (FlashAttention-2, section 3.1).
     backward = kernels.attention(2.5 * operations, backward=True) + rotary
     forward = forward + _indexing(setting)
     pair = (query + value) * np.maximum(keys_kept / sizes.tp, 1)
-    whole = sizes.cp * sizes.tokens * pair * value_bytes(setting.workload)
+    whole = sizes.cp * sizes.tokens * pair * setting.value_bytes
     exchange = setting.network.ring(whole, setting.network.group(sizes.cp, sizes.tp))
     return Part(
         forward=forward,
@@ -207,8 +156,7 @@ def _uncovered(setting: Setting, exchange: Floats, core: Floats) -> Floats:
 
 def _mlp(setting: Setting, ffn: int) -> Part:
     model, sizes = setting.model, setting.sizes
-    up = 2 if model.gated else 1
-    first = setting.linear(sizes.tokens, model.hidden, up * ffn / sizes.tp)
+    first = setting.linear(sizes.tokens, model.hidden, setting.wide * ffn / sizes.tp)
     second = setting.linear(sizes.tokens, ffn / sizes.tp, model.hidden)
     activation = activation_time(setting, sizes.tokens * ffn / sizes.tp)
     return Part(
@@ -227,5 +175,4 @@ def shared_expert(setting: Setting, ffn: int) -> Part:
 
 def activation_time(setting: Setting, values: Floats) -> Floats:
     """The activation function: reads gate and up, writes one value."""
-    gated = 2 if setting.model.gated else 1
-    return setting.kernels.elementwise((gated + 1) * value_bytes(setting.workload) * values)
+    return setting.kernels.elementwise((setting.wide + 1) * setting.value_bytes * values)

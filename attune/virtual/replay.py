@@ -39,10 +39,10 @@ _ROWS = 256
 
 
 def pipeline_ends(durations: Floats, delays: Floats, microbatches: int, whole: bool) -> Floats:
-    """`replay`, whose microbatches beyond four to a rank follow the steady state.
+    """`replay`, whose microbatches beyond twelve to a rank follow the steady state.
 
     A 1F1B schedule of constant passes is linear in the number of microbatches once the slowest
-    stage rules, so the ends at three and at four microbatches to a rank give all later ones.
+    stage rules, so the ends at six and at twelve microbatches to a rank give all later ones.
 
     Args:
         durations: [2, vpp, pp, n] seconds.
@@ -61,7 +61,7 @@ def pipeline_ends(durations: Floats, delays: Floats, microbatches: int, whole: b
             for part in parts
         ]
         return np.concatenate(ends, axis=1)
-    near, far = 3 * max(pp, 2), 4 * max(pp, 2)
+    near, far = 6 * max(pp, 2), 12 * max(pp, 2)
     if whole or microbatches <= far:
         return replay(plan_schedule(pp, vpp, microbatches), durations, delays)
     first = replay(plan_schedule(pp, vpp, near), durations, delays)

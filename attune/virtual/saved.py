@@ -6,14 +6,14 @@ import numpy as np
 
 from attune.layout.table import Floats
 from attune.virtual.layer import covered
-from attune.virtual.parts import Setting, head_widths
-from attune.virtual.sizes import value_bytes
+from attune.virtual.parts import head_widths
+from attune.virtual.setting import Setting
 
 
 def attention_saved(setting: Setting) -> dict[str, Floats]:
     """Saved bytes of attention by part, [n] (memory_model_notes 1.2)."""
     model, sizes = setting.model, setting.sizes
-    each = value_bytes(setting.workload)
+    each = setting.value_bytes
     tokens, width = sizes.tokens, each * sizes.own_tokens * model.hidden
     query, value, keys = head_widths(model)
     heads, latent = model.heads / sizes.tp, model.latent
@@ -33,10 +33,10 @@ def attention_saved(setting: Setting) -> dict[str, Floats]:
 
 def _scores(setting: Setting) -> Floats:
     """Softmax of an unfused core, where no fused one exists (CPU)."""
-    if setting.network.cluster.gpu.architecture != "cpu":
+    if not setting.on_cpu:
         return np.zeros_like(setting.sizes.tokens)
     rows = setting.sizes.tokens * setting.workload.row_tokens
-    scores: Floats = 3.0 * value_bytes(setting.workload) * rows * setting.model.heads
+    scores: Floats = 3.0 * setting.value_bytes * rows * setting.model.heads
     return scores / setting.sizes.tp
 
 
@@ -48,9 +48,8 @@ def dense_saved(setting: Setting) -> dict[str, Floats]:
 
 
 def _mlp_saved(setting: Setting, ffn: int) -> Floats:
-    gated = 2 if setting.model.gated else 1
     tokens = setting.sizes.tokens / setting.sizes.tp
-    saved: Floats = value_bytes(setting.workload) * tokens * (gated + 1) * ffn
+    saved: Floats = setting.value_bytes * tokens * (setting.wide + 1) * ffn
     return saved
 
 
@@ -58,14 +57,14 @@ def expert_saved(setting: Setting) -> tuple[dict[str, Floats], dict[str, Floats]
     """Saved bytes of a MoE layer by part: what is even over ranks, what follows the tokens."""
     experts, sizes = setting.model.experts, setting.sizes
     assert experts is not None
-    each, gated = value_bytes(setting.workload), 2 if setting.model.gated else 1
+    each = setting.value_bytes
     even = attention_saved(setting)
     even["router"] = 24.0 * sizes.own_tokens * experts.count
     if experts.shared_ffn:
         even["shared_experts"] = _mlp_saved(setting, experts.shared_ffn)
     routed, ffn = sizes.routed_tokens, experts.ffn / sizes.etp
     uneven = {
-        "experts": each * routed * (setting.model.hidden + gated * ffn),
+        "experts": each * routed * (setting.model.hidden + setting.wide * ffn),
         "moe_act": each * routed * ffn + 4 * routed,
     }
     return even, uneven

@@ -60,8 +60,3 @@ class Sizes:
             routed_tokens=tokens / tp * top_k * etp,
             microbatches=np.maximum(table.microbatches(count, workload.global_batch), 1),
         )
-
-
-def value_bytes(workload: Workload) -> int:
-    """Bytes of one activation or weight."""
-    return 4 if workload.precision == "fp32" else 2

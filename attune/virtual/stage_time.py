@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attune.counts import stage_parameters
 from attune.layout import StageSplits
 from attune.layout.table import METHODS, Bools, Floats
 from attune.virtual.draws import generator
 from attune.virtual.expert_parts import expert_layer_parts
 from attune.virtual.layer import LayerTime, fully, layer_time
-from attune.virtual.parts import Setting, dense_parts
-from attune.virtual.sizes import value_bytes
+from attune.virtual.parameters import parameters_of
+from attune.virtual.parts import dense_parts
+from attune.virtual.setting import Setting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,9 +68,7 @@ def _durations(setting: Setting, splits: StageSplits, send: Floats) -> Floats:
     forward, backward = _head(setting)
     durations[0, -1, -1] += forward
     durations[1, -1, -1] += backward
-    embedding = setting.kernels.elementwise(
-        2.0 * sizes.tokens * model.hidden * value_bytes(setting.workload)
-    )
+    embedding = setting.kernels.elementwise(2.0 * sizes.tokens * model.hidden * setting.value_bytes)
     durations[:, 0, 0] += embedding + setting.tensor_traffic(1)
     if depth == 1 and width > 1:
         durations += setting.hidden.blocking * send[:1]
@@ -90,7 +88,7 @@ def _backward(setting: Setting, layer: LayerTime, layers: Floats) -> Floats:
 def _head(setting: Setting) -> tuple[Floats, Floats]:
     """Final norm, head and loss: 18 bytes a logit without fusion (time_model_notes 1.1)."""
     model, sizes = setting.model, setting.sizes
-    vocabulary = -(-model.vocabulary // (128 * sizes.tp)) * 128
+    vocabulary = setting.vocabulary
     forward, backward = setting.linear(sizes.tokens, model.hidden, vocabulary)
     loss = setting.kernels.elementwise(9.0 * sizes.tokens * vocabulary)
     traffic = setting.tensor_traffic(1)
@@ -104,7 +102,7 @@ def _sends(setting: Setting, splits: StageSplits) -> Floats:
     stage = np.arange(width)[:, None]
     node = np.floor(stage * sizes.stage_ranks / per_node)
     after = np.floor((stage + 1) % width * sizes.stage_ranks / per_node)
-    sent = sizes.tokens / sizes.tp * setting.model.hidden * value_bytes(setting.workload)
+    sent = sizes.tokens / sizes.tp * setting.model.hidden * setting.value_bytes
     return setting.network.send(sent, (node != after).astype(np.float64))
 
 
@@ -130,20 +128,19 @@ def _data_parallel(
     setting: Setting, splits: StageSplits, durations: Floats
 ) -> tuple[Floats, Floats, Floats]:
     table, sizes, network = setting.table, setting.sizes, setting.network
-    counts = stage_parameters(setting.model, table, splits)
-    dense, expert = counts.dense.T.astype(np.float64), counts.expert.T.astype(np.float64)
+    counts = parameters_of(setting, splits)
+    dense, expert = counts.dense.T, counts.expert.T
     replicas = network.group(sizes.shards, sizes.tp)
     expert_replicas = network.group(sizes.expert_shards, sizes.etp * sizes.ep)
     moved = network.ring(dense, replicas) + network.ring(expert, expert_replicas)
-    each = 4 if setting.workload.gradient_precision == "fp32" else 2
+    each = setting.gradient_bytes
     sharded = table.distributed_optimizer
     reduction = np.where(sharded, each, 2 * each) * moved
-    gathering = np.where(sharded, value_bytes(setting.workload), 0) * moved
+    gathering = np.where(sharded, setting.value_bytes, 0) * moved
     last_backward, first_forward = durations[1].sum(axis=0), durations[0].sum(axis=0)
-    local = np.where(sharded, dense / sizes.shards + expert / sizes.expert_shards, dense + expert)
     return (
         _shown(setting, reduction, last_backward, table.overlap_gradients),
-        _update(setting, local),
+        _update(setting, counts.local.T),
         _shown(setting, gathering, first_forward, table.overlap_parameters),
     )
 

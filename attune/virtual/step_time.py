@@ -6,8 +6,8 @@ import numpy as np
 
 from attune.layout import StageSplits
 from attune.layout.table import Floats
-from attune.virtual.parts import Setting
 from attune.virtual.replay import pipeline_ends
+from attune.virtual.setting import Setting
 from attune.virtual.stage_time import StageTime, stage_time
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from attune.counts import stage_parameters
 from attune.layout import StageSplits
 from attune.layout.table import DISPATCHERS, Floats
 from attune.virtual.layer import fully
-from attune.virtual.parts import Setting
+from attune.virtual.parameters import parameters_of
 from attune.virtual.saved import dense_saved, expert_saved, kept, whole
-from attune.virtual.sizes import value_bytes
+from attune.virtual.setting import Setting
 
 _ALLGATHER = DISPATCHERS.index("allgather")
 
@@ -31,20 +30,17 @@ def transient_bytes(setting: Setting, splits: StageSplits) -> Floats:
 
 def update_bytes(setting: Setting, splits: StageSplits) -> Floats:
     """Temporary bytes of the optimizer step: a float32 copy of bfloat16 gradients, [n, P]."""
-    counts = stage_parameters(setting.model, setting.table, splits)
-    sharded = setting.table.distributed_optimizer
-    local = counts.dense / np.where(sharded, setting.sizes.shards, 1.0)[:, None]
-    local = local + counts.expert / np.where(sharded, setting.sizes.expert_shards, 1.0)[:, None]
-    copied: Floats = local * (0.0 if setting.workload.gradient_precision == "fp32" else 4.0)
+    if setting.gradient_bytes == 4:
+        return np.zeros(splits.exists[splits.split].shape)
+    copied: Floats = 4.0 * parameters_of(setting, splits).local
     return copied
 
 
 def _dense_layer(setting: Setting) -> Floats:
     """Backward of an MLP: the output gradient, the gathered input, the wide gradient."""
     model, sizes = setting.model, setting.sizes
-    gated = 2 if model.gated else 1
-    wide = sizes.tokens * gated * model.ffn / sizes.tp
-    each = value_bytes(setting.workload)
+    wide = sizes.tokens * setting.wide * model.ffn / sizes.tp
+    each = setting.value_bytes
     working = each * (sizes.own_tokens * model.hidden + sizes.tokens * model.hidden + wide)
     repeated: Floats = working + _recomputed(setting, dense_saved(setting))
     return repeated
@@ -53,7 +49,7 @@ def _dense_layer(setting: Setting) -> Floats:
 def _expert_layer(setting: Setting) -> Floats:
     """Forward of a MoE layer: four copies of the routed tokens are alive at once."""
     model, sizes = setting.model, setting.sizes
-    each = value_bytes(setting.workload)
+    each = setting.value_bytes
     routed = sizes.routed_tokens * setting.busiest * model.hidden
     working = each * (4 * routed + sizes.own_tokens * model.hidden)
     gathered = each * sizes.own_tokens * sizes.ep * sizes.etp * model.hidden
@@ -79,8 +75,8 @@ def _recomputed(setting: Setting, saved: dict[str, Floats]) -> Floats:
 def _loss(setting: Setting) -> Floats:
     """Logits, their float32 copies and the head's weight gradient on the last stage."""
     model, sizes = setting.model, setting.sizes
-    scale = value_bytes(setting.workload) / 2
-    vocabulary = -(-model.vocabulary // (128 * sizes.tp)) * 128
+    scale = setting.value_bytes / 2
+    vocabulary = setting.vocabulary
     loss = 10.0 * sizes.tokens * vocabulary
     backward = 4.0 * sizes.tokens * vocabulary + 2.0 * model.hidden * vocabulary
     backward = backward + 4.0 * sizes.tokens * model.hidden

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from attune.catalog import load_model, model_names
+from attune.catalog import load_cluster, load_model, model_names
 from attune.errors import AttuneError
+from attune.layout.rules import Setting, broken_rules
 from attune.recipe import check_recipe, dump_recipe, find_reference, layout_of, load_recipe
 from attune.recipe.files import parse_text
 from attune.recipe.library import recipe_files
 from attune.recipe.words import stage_layers
+from attune.workload import Workload
 
 FILES = recipe_files()
 
@@ -23,6 +25,17 @@ def test_a_shipped_recipe_is_sound_and_says_where_it_comes_from(path: Path) -> N
     assert recipe.attune.model_id == path.parts[-3] in model_names()
     assert recipe.attune.hardware == path.parts[-2]
     assert layout_of(recipe).dp(recipe.gpu.count) == recipe.layout.dp
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
+def test_a_shipped_layout_breaks_no_rule_on_its_own_cluster(path: Path) -> None:
+    recipe = load_recipe(path)
+    workload = Workload(
+        row_tokens=recipe.workload.row_tokens, global_batch=recipe.workload.global_batch
+    )
+    cluster = load_cluster(recipe.gpu.type, recipe.gpu.count)
+    setting = Setting.of(load_model(path.parts[-3]), cluster, workload)
+    assert broken_rules(setting, layout_of(recipe)) == []
 
 
 def test_references_of_glm_4_5() -> None:

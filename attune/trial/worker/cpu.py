@@ -21,6 +21,7 @@ def prepare_megatron_for_cpu() -> None:
     _tensor_types_read_as_cuda()
     _no_random_state_of_a_device()
     _expert_splits_are_on_the_host()
+    _stages_exchange_by_direction()
 
 
 def _current_device_is_cpu() -> None:
@@ -94,3 +95,39 @@ def _expert_splits_are_on_the_host() -> None:
 
     MoEAlltoAllTokenDispatcher.cuda_dtoh_stream = object()
     MoEAlltoAllTokenDispatcher._maybe_dtoh_and_synchronize = splits_as_numpy
+
+
+def _stages_exchange_by_direction() -> None:
+    """Two stages with chunks send activations and gradients to each other over one connection.
+
+    NCCL keeps them apart by its streams; gloo matches messages by their order alone, and would
+    take an activation for a gradient. A tag for each direction keeps them apart.
+    """
+    from megatron.core.pipeline_parallel import p2p_communication
+
+    p2p_communication._batched_p2p_ops = _tagged_exchange
+
+
+def _tagged_exchange(
+    *,
+    tensor_send_prev: torch.Tensor | None,
+    tensor_recv_prev: torch.Tensor | None,
+    tensor_send_next: torch.Tensor | None,
+    tensor_recv_next: torch.Tensor | None,
+    group: Any,
+    prev_pipeline_rank: int,
+    next_pipeline_rank: int,
+) -> list[Any]:
+    activation, gradient = 1, 2
+    receive, send = torch.distributed.irecv, torch.distributed.isend
+    exchanges = (
+        (send, tensor_send_prev, prev_pipeline_rank, gradient),
+        (receive, tensor_recv_prev, prev_pipeline_rank, activation),
+        (send, tensor_send_next, next_pipeline_rank, activation),
+        (receive, tensor_recv_next, next_pipeline_rank, gradient),
+    )
+    return [
+        act(tensor, peer, group=group, tag=tag)
+        for act, tensor, peer, tag in exchanges
+        if tensor is not None
+    ]

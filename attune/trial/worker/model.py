@@ -93,7 +93,7 @@ def _experts(config: WorkerConfig, experts: Experts) -> dict[str, Any]:
 
 
 def _parallelism(config: WorkerConfig) -> dict[str, Any]:
-    layout, chunks = config.layout, chunk_count(config)
+    layout, chunks, cuda = config.layout, chunk_count(config), config.device == "cuda"
     return {
         "tensor_model_parallel_size": layout.tp,
         "sequence_parallel": layout.sequence_parallel,
@@ -104,11 +104,10 @@ def _parallelism(config: WorkerConfig) -> dict[str, Any]:
         "num_layers_in_last_pipeline_stage": layout.last,
         "expert_model_parallel_size": layout.ep,
         "expert_tensor_parallel_size": layout.etp,
-        # Two stages with chunks send to each other both ways at once: only the overlapped
-        # exchange keeps the two apart (Megatron asks for PP over 2 otherwise).
-        "overlap_p2p_comm": chunks > 1,
-        "batch_p2p_comm": chunks == 1,
-        "batch_p2p_sync": config.device == "cuda",
+        # Megatron overlaps the exchange of virtual stages by default, as two stages need it.
+        "overlap_p2p_comm": chunks > 1 and cuda,
+        "batch_p2p_comm": not (chunks > 1 and cuda),
+        "batch_p2p_sync": cuda,
         "deallocate_pipeline_outputs": True,
     }
 
