@@ -28,7 +28,7 @@ def draw_events(
         before: what happened before this process, when a campaign goes on.
     """
     history = before or History()
-    draw = _live if console.is_terminal else _plain
+    draw = _live if console.is_terminal and not console.is_dumb_terminal else _plain
     for latest in draw(events, console, history):
         history = latest
     if history.started and (notice := simulated_notice(history.started)):
@@ -94,7 +94,7 @@ def _last_runs(history: History) -> Any:
     table = grid(["run", "outcome", "layout", "step s", "predicted", "tok/s/GPU", "GiB"], left=3)
     for run in history.runs[-_LAST_RUNS:]:
         table.add_row(
-            ("* " if run.best else "  ") + str(run.run),
+            ("* " if run == history.best else "  ") + str(run.run),
             run.outcome,
             escaped(run.layout),
             seconds(run.step_time_s),

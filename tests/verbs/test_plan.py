@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from attune.errors import AttuneError, NothingFoundError
 from attune.layout import LayoutTable, parse_layout
 from attune.layout.rules import Setting, check
+from attune.verbs.explain import explain
 from attune.verbs.plan import plan
 from attune.verbs.target import find_target
 
@@ -45,9 +47,17 @@ def test_plan_answers_quickly():
 
 
 def test_nothing_fits_says_how_far_off():
-    with pytest.raises(NothingFoundError, match=r"GiB") as raised:
+    with pytest.raises(NothingFoundError, match=r"needs [\d.]+ GiB \([\d.]+ too many\)") as raised:
         plan(find_target("deepseek-v3", "a100-40", 8))
     assert raised.value.exit_code == 1
+
+
+def test_what_would_fit_is_named_and_does_fit():
+    with pytest.raises(NothingFoundError, match="It would fit with") as raised:
+        plan(find_target("llama-3.1-70b", "h100", 8))
+    count, layout = re.search(r"--count (\d+) \(`(.+?)`\)", str(raised.value)).groups()
+    found = explain(find_target("llama-3.1-70b", "h100", int(count)), parse_layout(layout))
+    assert found.legal and found.prediction.p_fits >= 0.5
 
 
 def test_nothing_legal_names_the_commonest_rules(tmp_path):
