@@ -23,7 +23,7 @@ setup: $(STAMP)  ## make the environment in .venv (does nothing where it is up t
 # PIP_CONSTRAINT reaches the build backend too, which `-c` does not.
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing attune and its tools into $(VENV) (a minute or two)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(PIP) $(TORCH)
 	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[train,dev]'
 	@touch $@

@@ -2,6 +2,7 @@
 
 from attune.estimate.calibration import NO_CALIBRATION, Calibration, Observation, learn
 from attune.estimate.memory import MemoryEstimate, estimate_memory
+from attune.estimate.observe import observe
 from attune.estimate.stack import Stack
 from attune.estimate.step_time import TimeEstimate, estimate_step_time
 
@@ -15,4 +16,5 @@ __all__ = [
     "estimate_memory",
     "estimate_step_time",
     "learn",
+    "observe",
 ]

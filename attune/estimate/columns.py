@@ -8,6 +8,7 @@ import numpy as np
 
 from attune.catalog import Cluster, Model
 from attune.layout import LayoutTable
+from attune.layout.microbatches import pack
 from attune.layout.table import DISPATCHERS, GRANULARITIES, METHODS, Bools, Floats, Ints
 from attune.workload import Workload
 
@@ -35,7 +36,7 @@ class Columns:
     rows: Floats
     """Rows per microbatch."""
     microbatches: Ints
-    """Microbatches per step and data-parallel rank, at least 1."""
+    """Microbatches per step and data-parallel rank, as rows are packed; at least 1."""
     tokens: Floats
     """Tokens of one microbatch on one rank of the context-parallel group."""
     shards: Floats
@@ -96,7 +97,7 @@ def columns_of(model: Model, cluster: Cluster, workload: Workload, table: Layout
         dp=np.maximum(table.dp(cluster.count), 1).astype(np.float64),
         edp=np.maximum(table.edp(cluster.count), 1).astype(np.float64),
         rows=rows,
-        microbatches=np.maximum(table.microbatches(cluster.count, workload.global_batch), 1),
+        microbatches=pack(table, cluster.count, workload.global_batch).per_rank,
         tokens=tokens,
         shards=shards,
         routed=_routed(model, workload, table, tokens / shards, tp, ep, etp),

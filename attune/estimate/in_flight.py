@@ -8,8 +8,8 @@ import numpy as np
 
 from attune.catalog import Model
 from attune.estimate.columns import Columns
-from attune.layout import StageSplits
 from attune.layout.distinct import distinct_rows
+from attune.layout import StageSplits
 from attune.layout.table import Bools, Floats, Ints
 
 

@@ -26,7 +26,7 @@ DEFAULTS = {
     "microbatch_ms": 0.5,
     "optimizer_bytes": 40.0,
     "ramp": 128.0,
-    "offload_ns": 1.6,
+    "offload_ns": 4.0,
     "copy_gbps": 25.0,
 }
 """Terms of the time model where the catalogue's GPU has none fitted (`efficiency:` there).
@@ -37,8 +37,10 @@ nodes, share of a backward pass that hides data-parallel traffic. Device and hos
 host cost of backward over forward, fixed times per step and per microbatch and chunk, bytes the
 optimizer moves per parameter, elements after which a GEMM's inner loop reaches half speed.
 Source: defaults of a study on 700 published step times (A100, H100, B200), median error about
-10 to 25 % before any fit. Host Adam: 0.75 s to 1.68 s at full offload of a 0.6 B model (NeMo-RL
-PR 3628); host copies: PCIe 4/5 pinned memory.
+10 to 25 % before any fit. Host Adam: 1.6 ns per parameter if one rank has the host for itself
+(0.75 s to 1.68 s at full offload of a 0.6 B model, NeMo-RL PR 3628), 3 to 8 where eight ranks share
+it (a 30 B model on 16 GPUs became 1.9 to 4.2 times slower, Megatron-Bridge PR 3062); host copies:
+PCIe 4/5 from pinned memory.
 """
 
 

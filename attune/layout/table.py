@@ -129,7 +129,7 @@ class LayoutTable:
         """The table of `layouts`, one row each, in order."""
         texts = list(dict.fromkeys(x.pipeline_layout for x in layouts if x.pipeline_layout))
         columns = {
-            name: np.array([_encode(name, x, texts) for x in layouts], dtype=dtype)
+            name: np.array(_encode(name, layouts, texts), dtype=dtype)
             for name, dtype in COLUMNS.items()
         }
         return cls(**columns, pipeline_layouts=tuple(texts))
@@ -158,19 +158,19 @@ COLUMNS: dict[str, type[np.generic]] = {
 """Column names of a table and their types, in order."""
 
 
-def _encode(name: str, layout: Layout, texts: list[str]) -> int | float | bool:
-    value = getattr(layout, name)
+def _encode(name: str, layouts: Sequence[Layout], texts: list[str]) -> list[int | float | bool]:
+    """One column as numbers."""
+    values = [getattr(layout, name) for layout in layouts]
     if name == "recompute_modules":
-        return modules_mask(value)
+        masks = {modules: modules_mask(modules) for modules in set(values)}
+        return [masks[modules] for modules in values]
     if name == "pipeline_layout":
-        return texts.index(value) if value else -1
+        return [texts.index(text) if text else -1 for text in values]
+    if name in OPTIONAL:
+        return [ABSENT if x is None else int(x) or GIVEN_ZERO for x in values]
     codes: dict[str, tuple[str | None, ...]] = {
         "recompute": GRANULARITIES,
         "recompute_method": METHODS,
         "dispatcher": DISPATCHERS,
     }
-    if name in codes:
-        return codes[name].index(value)
-    if name in OPTIONAL and value is not None:
-        return int(value) or GIVEN_ZERO
-    return ABSENT if value is None else value
+    return [codes[name].index(x) for x in values] if name in codes else values

@@ -51,6 +51,8 @@ def gain_notes(standing: Standing, winner: Finished, gains: Sequence[Gain]) -> l
 def _whole(gain: Gain) -> str:
     if gain.percent is None:
         return f"Against the {gain.over} no gain is stated: that arm gave no figure."
+    if gain.percent == 0:
+        return f"The winner is the {gain.over} itself (`{gain.layout}`): no candidate beat it."
     return (
         f"{gain.percent:+.1f} % tokens/s/GPU over the {gain.over} "
         f"({gain.tokens_per_s_per_gpu:.1f}; `{gain.layout}`)."

@@ -125,15 +125,18 @@ def _completed(
     recipe = write_recipe(runs, arm, verification, gains, notes)
     gpu = runs.inputs.cluster.gpu
     tokens = arm.tokens_per_s_per_gpu or 0.0
-    peak = gpu.peak_tflops[runs.inputs.workload.precision]
+    peak = gpu.peak_tflops.get(runs.inputs.workload.precision)
+    price, priced = gpu.usd_per_gpu_hour, bool(tokens and gpu.usd_per_gpu_hour)
+    active = active_parameters(runs.inputs.model)
+    known = bool(peak) and gpu.architecture != "cpu"
     return Completed(
         winner=arm.layout,
         winner_run=arm.run,
         tokens_per_s_per_gpu=arm.tokens_per_s_per_gpu,
         step_time_s=arm.step_time_s,
         peak_gib=arm.peak_gib,
-        usd_per_million_tokens=usd_per_million_tokens(tokens, gpu.usd_per_gpu_hour),
-        mfu=mfu(tokens, active_parameters(runs.inputs.model), peak),
+        usd_per_million_tokens=usd_per_million_tokens(tokens, price) if priced else None,
+        mfu=mfu(tokens, active, peak) if peak and known else None,
         status=verification.provenance,
         gains=gains,
         recipe=recipe,
@@ -157,6 +160,8 @@ def _gain(over: str, arm: Finished, other: Finished | None, layout: str) -> Gain
     before = other.tokens_per_s_per_gpu if other else None
     after = arm.tokens_per_s_per_gpu
     percent = 100 * (after / before - 1) if before and after else None
+    if other and other.layout == arm.layout:
+        percent = 0.0  # Two runs of one layout differ by noise, which is no gain.
     return Gain(
         over=over,
         layout=other.layout if other else layout,

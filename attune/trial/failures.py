@@ -70,12 +70,12 @@ class Pattern(NamedTuple):
 
 # The first pattern that matches decides, so the special ones stand before the general ones.
 PATTERNS = (
-    Pattern("BENIGN", r"\w+Warning: |did not call destroy_process_group", "python, torch"),
+    Pattern("BENIGN", r"Warning: |did not call destroy_process_group", "python, torch"),
     Pattern("HOST_OOM", r"ray\.exceptions\.OutOfMemoryError|node running low on memory", "ray"),
     Pattern("HOST_OOM", r"(?i)oom[-_ ]kill|OOMKilled|Out of memory: Kill", "linux, slurm, k8s"),
     Pattern("HOST_OOM", r"SIGKILL by (the )?OOM|[Ee]xceeded .*memory limit", "ray, slurm"),
     Pattern("HOST_OOM", r"DataLoader worker .*killed by signal: Killed", "torch"),
-    Pattern("HOST_OOM", r"(?i)(cudaHost\w+|pin_memory|pinned memory).*(memory|fail)", "torch"),
+    Pattern("HOST_OOM", r"(?i)(cudaHost|pin_memory|pinned memory).*(memory|fail)", "torch"),
     Pattern("HOST_OOM", r"DefaultCPUAllocator: (can't|not enough)", "torch"),
     Pattern("HOST_OOM", r"std::bad_alloc|\bMemoryError\b|Cannot allocate memory", "linux"),
     Pattern("HOST_OOM", r"(?i)thread.*Resource temporarily unavailable|start new thread", "linux"),

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from attune.trial.failures import HOST_ALLOCATOR, TABLE
 
+_READ = 2000
+"""Characters of a line that are judged: torch's longest message has under 1000, and patterns take
+time that grows with the square of what a hostile line repeats."""
 _EVIDENCE = 400
 """Longest evidence kept, characters."""
 _FRAGMENTED = 0.1
@@ -44,6 +47,7 @@ class Finding:
 
 def classify(line: str) -> Finding | None:
     """What `line` says about a failure or progress; None where no pattern knows it."""
+    line = line[:_READ]
     log_class = next((name for name, pattern in TABLE if pattern.search(line)), None)
     if log_class is None:
         return None

@@ -14,8 +14,11 @@ from attune.workload import Workload
 BOUND_AT_FIRST_STEP = 1e-5
 BOUND_AT_LAST_STEP = 1e-4
 BOUND_STEPS = 20
-"""Measured on pairs of runs that differ in layout alone, float32 and 20 steps: rounding alone
-stays below these relative loss differences, a learning rate 2 % off does not."""
+"""Room for rounding on devices that add in another order from run to run.
+
+Measured on CPU (float32, tiny-moe, 20 steps): layouts alone differ by at most 1.4e-8, and a
+learning rate 2 % off by 2.5e-4 at step 3 and about 3e-3 from step 9 on.
+"""
 
 
 def check_convergence(

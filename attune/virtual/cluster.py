@@ -111,8 +111,9 @@ class VirtualCluster:
 
     def _step(self, setting: Setting, splits: StageSplits, whole: bool) -> Floats:
         seconds = step_time(setting, splits, (self.kind, self.seed), whole)
-        factor: Floats = seconds * interaction(setting.table, self.kind, self.seed)
-        return factor
+        experts = self.model.experts is not None
+        actual: Floats = seconds * interaction(setting.table, self.kind, self.seed, experts)
+        return actual
 
     def _times(self, step_s: float, setting: Setting, random: np.random.Generator) -> Floats:
         """Step times of a run: slow first steps, then noise, now and then a hiccup."""

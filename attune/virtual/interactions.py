@@ -9,6 +9,8 @@ from attune.layout.table import Floats
 from attune.virtual.draws import generator
 
 _WAVES = 24
+_DENSE = 0.45
+"""Layouts of a dense model lie closer together in time, and so do their interactions."""
 AMPLITUDE = {"near": 0.03, "far": 0.05, "adversarial": 0.45}
 """Spread of the logarithm by kind of cluster; `adversarial` is set so that the rank correlation
 of an ordinary prior and the truth comes to about 0.6 (benchmarks/virtual.py prints it)."""
@@ -26,14 +28,14 @@ def features(table: LayoutTable) -> Floats:
     return stacked
 
 
-def interaction(table: LayoutTable, kind: str, seed: int) -> Floats:
+def interaction(table: LayoutTable, kind: str, seed: int, experts: bool) -> Floats:
     """The factor [n] that hidden interactions put on the step time: random Fourier waves."""
     points = features(table)
     random = generator("interactions", kind, seed)
     directions = random.normal(size=(points.shape[1], _WAVES))
     phases = random.uniform(0, 2 * np.pi, size=_WAVES)
     waves = np.sqrt(2 / _WAVES) * np.cos(points @ directions + phases).sum(axis=1)
-    factor: Floats = np.exp(AMPLITUDE[kind] * waves)
+    factor: Floats = np.exp(AMPLITUDE[kind] * (1.0 if experts else _DENSE) * waves)
     return factor
 
 

@@ -12,8 +12,10 @@ from attune.estimate import (
     Calibration,
     Observation,
     TimeEstimate,
+    estimate_memory,
     estimate_step_time,
     learn,
+    observe,
 )
 from attune.layout import LayoutTable, parse_layout
 from attune.workload import Workload
@@ -104,3 +106,12 @@ def test_goes_through_a_file() -> None:
     assert Calibration.of_data(json.loads(json.dumps(learnt.as_data()))) == learnt
     with pytest.raises(AttuneError, match="calibrate again"):
         Calibration.of_data({"names": ["compute"], "mean": [0.0]})
+
+
+def test_observe_takes_the_row_and_the_reserved_peak() -> None:
+    time, memory = _estimate(), estimate_memory(MODEL, CLUSTER, Workload(), TABLE)
+    seen = observe(time, memory, 2, measured_s=20.0, measured_reserved_gib=90.0)
+    assert sum(seen.parts.values()) == pytest.approx(seen.predicted_s)
+    assert seen.predicted_s == time.total[2]
+    assert seen.predicted_gib == memory.reserved[2].max()
+    assert learn(NO_CALIBRATION, [seen]).observations == 1

@@ -44,6 +44,15 @@ def test_recipe_pages_of_glm_45_in_the_right_order() -> None:
     assert reference > 1.3 * winner
 
 
+def test_recipe_pages_of_glm_52_in_the_right_order() -> None:
+    """Measured on 64 B200 with offload and full recompute: 111.6, 111.7 and 120.1 s."""
+    base = "tp=4 pp=2 ep=32 first=38 last=40 recompute=full offload=0.9 overlap_offload=on"
+    texts = [f"{base} {x}" for x in ("cp=4 rows=8", "cp=4 rows=6", "cp=8 rows=8")]
+    times = _time("glm-5.2", "b200", 64, *texts).total
+    assert times == pytest.approx([111.6, 111.7, 120.1], rel=0.40)
+    assert (np.diff(times) > 0).all()
+
+
 def test_parts_add_up_exactly() -> None:
     estimate = _time("glm-4.5", "h200", 128, WINNER, REFERENCE)
     assert tuple(sorted(estimate.parts)) == tuple(sorted(TIME_PARTS))

@@ -6,12 +6,12 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
-from attune.layout.space import load_space
 
 from attune.catalog import load_cluster, load_model
 from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs, list_experiments
 from attune.experiment.events import Interrupted, Progress, Stopped
+from attune.layout.space import load_space
 from attune.workload import Workload
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from attune.verify import (
 from attune.verify.checks import layout_bound
 from attune.workload import Optimization, Workload
 
+CASES = Path(__file__).parents[1] / "cases"
 FLOAT32 = Workload(precision="fp32", row_tokens=128, global_batch=16)
 BFLOAT16 = FLOAT32.model_copy(update={"precision": "bf16"})
 CURVE = [6.0 - 0.05 * i for i in range(20)]
@@ -68,6 +71,16 @@ def test_a_learning_rate_two_percent_off_is_caught_by_the_layout_bound() -> None
     assert result.failed == ("layout_bound",)
     assert result.provenance == "measured"
     assert "first over it at step 2" in result.checks[-1].detail
+
+
+def test_measured_runs_are_told_apart() -> None:
+    curves = json.loads((CASES / "measured_curves.json").read_text(encoding="utf-8"))
+    reference, honest = _arm(curves["ep=2"]), _arm(curves["tp=2 pp=2 ep=2"])
+    faulty = _arm(curves["tp=2 pp=2 ep=2, learning rate x 1.02"])
+    assert verify(JOB, honest, REFERENCE, reference).provenance == "verified"
+    result = verify(JOB, faulty, REFERENCE, reference)
+    assert result.failed == ("layout_bound",)
+    assert "first over it at step 3" in result.checks[-1].detail
 
 
 def test_the_bound_grows_from_step_1_to_step_20() -> None:

@@ -50,6 +50,12 @@ def test_far_terms_are_farther_than_near_ones() -> None:
     assert spread["far"] > 3 * spread["near"]
 
 
+def test_interactions_of_dense_models_are_smaller() -> None:
+    table = LayoutTable.of([Layout(tp=2), Layout(tp=4, pp=2)])
+    moe, dense = (np.log(interaction(table, "far", 0, experts=x)) for x in (True, False))
+    assert (np.abs(dense) < np.abs(moe)).all()
+
+
 def test_interactions_have_their_spread_and_are_smooth() -> None:
     layouts = [
         Layout(tp=tp, pp=pp, ep=ep, cp=cp)
@@ -60,8 +66,8 @@ def test_interactions_have_their_spread_and_are_smooth() -> None:
     ]
     table = LayoutTable.of(layouts)
     for kind, amplitude in AMPLITUDE.items():
-        logs = [np.log(interaction(table, kind, seed)) for seed in range(30)]
+        logs = [np.log(interaction(table, kind, seed, experts=True)) for seed in range(30)]
         assert 0.6 * amplitude < np.sqrt(np.mean(np.square(logs))) < 1.4 * amplitude
     twins = LayoutTable.of([Layout(tp=2, first=5), Layout(tp=2, first=6)])
-    logs = np.log(interaction(twins, "near", 0))
+    logs = np.log(interaction(twins, "near", 0, experts=True))
     assert abs(logs[0] - logs[1]) < 0.3 * AMPLITUDE["near"]

@@ -38,7 +38,8 @@ def _rows_cure(setting: Setting, layout: Layout) -> Layout:
 
 
 def _dp(setting: Setting, layout: Layout) -> int:
-    return max(int(LayoutTable.of([layout]).dp(setting.count)[0]), 1)
+    size = max(layout.tp, 1) * max(layout.pp, 1) * max(layout.cp, 1)
+    return max(setting.count // size, 1)
 
 
 def _reach(setting: Setting, table: LayoutTable) -> Bools:

@@ -79,11 +79,16 @@ def _matches(setting: Setting, table: LayoutTable) -> Bools:
 
 
 def _split_words(setting: Setting, layout: Layout) -> str:
-    layers, stages = middle(setting, LayoutTable.of([layout]))
+    given = [x for x in (layout.first, layout.last) if x is not None]
+    layers, stages = setting.model.layers - sum(given), layout.pp - len(given)
     return (
-        f"first = {layout.first or 'not given'} and last = {layout.last or 'not given'} of "
-        f"{setting.model.layers} layers leave {layers[0]} layers for {stages[0]} middle stages"
+        f"first = {_count(layout.first)} and last = {_count(layout.last)} of "
+        f"{setting.model.layers} layers leave {layers} layers for {stages} middle stages"
     )
+
+
+def _count(value: int | None) -> str:
+    return "not given" if value is None else str(value)
 
 
 def _matches_message(setting: Setting, layout: Layout) -> str:
@@ -104,7 +109,7 @@ def _divides_message(setting: Setting, layout: Layout) -> str:
 
 def _within(setting: Setting, table: LayoutTable) -> Bools:
     layers, _ = middle(setting, table)
-    good: Bools = ~is_uneven(table) | (layers >= 0)
+    good: Bools = ~is_uneven(table) | (layers >= 0) | (table.pp <= 1)
     return good
 
 
@@ -117,7 +122,7 @@ def _within_message(setting: Setting, layout: Layout) -> str:
 
 def _one_stage(setting: Setting, table: LayoutTable) -> Bools:
     both = (table.first != ABSENT) & (table.last != ABSENT) & (table.pipeline_layout < 0)
-    good: Bools = ~(both & (table.pp <= 1))
+    good: Bools = ~(both & (table.pp <= 1)) | (table.last == setting.model.layers)
     return good
 
 

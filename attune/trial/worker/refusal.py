@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attune.errors import LayoutError
 from attune.trial.worker.config import WorkerConfig
 
-LOCAL_RECOMPUTE = ("core_attn", "layernorm", "mlp", "moe", "shared_experts")
+LOCAL_RECOMPUTE = ("core_attn", "mlp", "moe", "shared_experts")
 """Modules that selective recompute can take without Transformer Engine (megatron-core 0.16)."""
 
 

@@ -24,7 +24,7 @@ DENSE = [
     ("recompute=full", 1),
     ("recompute=full method=block recompute_layers=2", 1),
     ("recompute=core_attn", 1),
-    ("recompute=layernorm,mlp", 1),
+    ("recompute=mlp", 1),
     ("tp=2 distributed_optimizer=off", 4),
     ("overlap_gradients=on overlap_parameters=on", 2),
 ]
