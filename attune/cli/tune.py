@@ -101,7 +101,11 @@ def tune(
     if campaign.spends and not yes:
         ask(_question(campaign))
     before = write_report(campaign.inputs.experiment).history if campaign.resumed else None
-    history = draw_events(campaign.events(), console(), before)
+    try:
+        history = draw_events(campaign.events(), console(), before)
+    except KeyboardInterrupt:
+        typer.echo(f"go on with: attune tune --resume {campaign.inputs.experiment}", err=True)
+        raise
     if history.state != "done":
         raise typer.Exit(1)
 
