@@ -46,6 +46,10 @@ def tune(
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
     ] = None,
+    min_gain: Annotated[
+        float,
+        typer.Option("--min-gain", min=0, help="Stop when a trial promises less (fraction)."),
+    ] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
     experiment_name: Annotated[
         str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
@@ -89,6 +93,7 @@ def tune(
         virtual=virtual,
         trials=trials,
         gpu_hours=gpu_hours,
+        min_gain=min_gain,
         seed=seed,
         name=experiment_name,
         resume=resume,
