@@ -12,10 +12,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from attune.catalog import Model, nearest, parse, read_yaml, shipped
 from attune.errors import AttuneError
+from attune.layout.layout import Layout
 from attune.layout.notation import parse_layout
 from attune.layout.rules import RULES, Setting, check
 from attune.layout.stage_choices import stage_choices
-from attune.layout.table import COLUMNS, Ints, LayoutTable
+from attune.layout.table import COLUMNS, MODULES, Ints, LayoutTable
 from attune.workload import Workload
 
 _MOST = 20_000_000
@@ -272,8 +273,13 @@ def _options(space: Space) -> dict[str, np.ndarray[Any, Any]]:
     return combined
 
 
-def _recompute(text: str) -> Any:
-    return parse_layout(f"recompute={text}")
+def _recompute(text: str) -> Layout:
+    layout = parse_layout(f"recompute={text}")
+    unknown = [module for module in layout.recompute_modules if module not in MODULES]
+    if unknown:
+        known = ", ".join(("none", "full", *MODULES))
+        raise AttuneError(f"nothing to recompute is named `{unknown[0]}`; known: {known}")
+    return layout
 
 
 def _expand(

@@ -159,8 +159,11 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
         ("tp=4 pp=4 dispatcher=flex ep=1", "dispatcher.flex_needs_ranks"),
         ("tp=4 pp=4 ep=1 etp=1", "etp.gradient_group"),
         ("tp=4 pp=4 ep=8 overlap_experts=on", "overlap.experts_need_virtual_stages"),
-        ("tp=4 pp=4 ep=8 offload=0.9 precision_aware_optimizer=off", "optimizer.offload_needs_precision_aware"),
-        ("tp=4 pp=4 recompute=full method=uniform recompute_layers=0", "recompute.full_needs_layers"),
+        (
+            "tp=4 pp=4 ep=8 offload=0.9 precision_aware_optimizer=off",
+            "optimizer.offload_needs_precision_aware",
+        ),
+        ("tp=4 pp=4 recompute=full recompute_layers=0", "recompute.full_needs_layers"),
         ("tp=4 pp=2 layout=Et*45|t*46L", "pipeline_layout.complete"),
         ("tp=4 pp=2 layout=Et*46|t*46L first=46", "pipeline_layout.no_counts"),
         ("tp=4 pp=2 layout=Et*46|x*46L", "pipeline_layout.grammar"),
@@ -168,7 +171,7 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
         ("tp=4 pp=2 layout=Et*23|t*23|t*23|t*23L", "pipeline_layout.virtual_stages_agree"),
         ("tp=4 pp=4 layout=Et*46|t*46||L", "pipeline_layout.no_empty_stage"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_rule_is_named(text: str, rule: str) -> None:
     assert rule in ids(setting(), text)
 
