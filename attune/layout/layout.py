@@ -64,8 +64,8 @@ class Layout:
 
     def dp(self, count: int) -> int:
         """Data-parallel degree on `count` GPUs (context parallel not included)."""
-        return count // (self.tp * self.pp * self.cp)
+        return count // (max(self.tp, 1) * max(self.pp, 1) * max(self.cp, 1))
 
     def edp(self, count: int) -> int:
         """Expert-data-parallel degree on `count` GPUs."""
-        return count // (self.etp * self.ep * self.pp)
+        return count // (max(self.etp, 1) * max(self.ep, 1) * max(self.pp, 1))

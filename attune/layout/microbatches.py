@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attune.layout.table import Floats, Ints, LayoutTable
+from attune.layout.table import Floats, Ints, LayoutTable, degree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,9 +32,9 @@ def pack(table: LayoutTable, count: int, global_batch: int) -> Packing:
     With rows that divide evenly it equals the fixed split into microbatches.
     """
     dp = np.maximum(table.dp(count), 1)
-    group = np.where(table.vpp > 1, np.maximum(table.pp, 1), 1)
+    group = np.where(table.vpp > 1, degree(table.pp), 1)
     align = dp * group
-    wanted = -(-global_batch // np.maximum(table.rows_per_microbatch, 1))
+    wanted = -(-global_batch // degree(table.rows_per_microbatch))
     bins: Ints = -(-wanted // align) * align
     return Packing(bins=bins, per_rank=bins // dp, rows=global_batch / bins)
 

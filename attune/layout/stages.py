@@ -67,7 +67,7 @@ def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
             if text >= 0
             else _even_or_uneven(model.layers, pp, vpp, first, last)
         )
-        cells = cells[:width, :depth]
+        cells = cells[:width, : max(vpp, 1)]
         layers[index, : cells.shape[0], : cells.shape[1]] = cells
     return StageSplits(
         split=inverse,

@@ -27,6 +27,16 @@ GIVEN_ZERO = -(2**20)
 """What such a column holds where the layout says 0, which no rule lets pass."""
 
 
+_LARGEST = 2**20 + 1
+"""One more than the largest cluster: a degree this large fits nowhere, and products stay small."""
+
+
+def degree(column: Ints) -> Ints:
+    """A column of degrees, kept between 1 and one that no cluster holds; the rule
+    `grid.positive` judges what lies outside."""
+    return np.clip(column, 1, _LARGEST)
+
+
 def modules_mask(modules: Iterable[str]) -> int:
     """Bit mask of recompute modules; an unknown name sets `UNKNOWN_MODULE`."""
     mask = 0
@@ -84,17 +94,17 @@ class LayoutTable:
 
     def dp(self, count: int) -> Ints:
         """Data-parallel degree of each row on `count` GPUs; 0 where the grid is too large."""
-        degree: Ints = count // np.maximum(self.tp * self.pp * self.cp, 1)
-        return degree
+        share: Ints = count // (degree(self.tp) * degree(self.pp) * degree(self.cp))
+        return share
 
     def edp(self, count: int) -> Ints:
         """Expert-data-parallel degree of each row on `count` GPUs."""
-        degree: Ints = count // np.maximum(self.etp * self.ep * self.pp, 1)
-        return degree
+        share: Ints = count // (degree(self.etp) * degree(self.ep) * degree(self.pp))
+        return share
 
     def microbatches(self, count: int, global_batch: int) -> Ints:
         """Microbatches per step and data-parallel rank, floor; 0 where none is left."""
-        rows = np.maximum(self.rows_per_microbatch * self.dp(count), 1)
+        rows = degree(self.rows_per_microbatch) * np.maximum(self.dp(count), 1)
         number: Ints = global_batch // rows
         return number
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from attune.experiment import Experiment
 from attune.experiment.events import Completed, Finished, Proposed
@@ -20,161 +15,125 @@ from attune.layout.rules import Setting, check
 from attune.recipe import check_recipe, layout_of, load_recipe
 from attune.search.progress import last
 
-GLM = ["tune", "--model", "glm-4.5", "--gpu", "h200", "--count", "128"]
-SIMULATED = [*GLM, "--launcher", "simulated", "--seed", "1", "--yes"]
+pytestmark = pytest.mark.campaign
+
+GLM = ("tune", "--model", "glm-4.5", "--gpu", "h200", "--count", "128")
+SIMULATED = (*GLM, "--launcher", "simulated", "--seed", "1", "--yes", "--experiment-name")
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-c", "from attune.cli import main; main()", *words]
+def finished(folder: Experiment) -> list[Finished]:
+    return [e for e in folder.events() if isinstance(e, Finished)]
 
 
-def attune(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*words),
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=400,
-        stdin=subprocess.DEVNULL,
-    )
+def completed(folder: Experiment) -> Completed:
+    event = last(folder.events(), Completed)
+    assert isinstance(event, Completed)
+    return event
 
 
-def environment(home: Path) -> dict[str, str]:
-    root = str(Path(__file__).resolve().parents[2])
-    return {**os.environ, "ATTUNE_HOME": str(home), "PYTHONPATH": root, "NO_COLOR": "1"}
+@pytest.fixture
+def glm(tmp_path: Path) -> Experiment:
+    return Experiment(tmp_path / "experiments" / "glm")
 
 
-def experiment(home: Path, name: str) -> Experiment:
-    return Experiment(home / "experiments" / name)
+def kill_during_run_3(attune, *words: str) -> None:
+    """Kills attune, with no chance to clean up, while run 3 is in flight or just begun."""
+    run = attune(*words)
+    run.wait_until(lambda: "\nrun 3 candidate" in run.text)
+    run.kill()
 
 
-def kill_during_run(home: Path, run: int, *words: str) -> None:
-    """Starts attune and kills it, with no chance to clean up, while `run` is in flight."""
-    process = subprocess.Popen(
-        command(*words), env=environment(home), stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if line.startswith(f"run {run} candidate"):
-                break
-        process.send_signal(signal.SIGKILL)
-    finally:
-        process.kill()
-        process.wait(30)
-
-
-@pytest.mark.campaign
-def test_a_recipe_comes_out(tmp_path: Path) -> None:
-    done = attune(tmp_path, *SIMULATED, "--trials", "4", "--experiment-name", "glm")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+def test_a_recipe_comes_out(attune, glm):
+    run = attune(*SIMULATED, "glm", "--trials", "4")
+    assert run.wait() == 0, run.text
+    lines = run.text.splitlines()
     assert lines[0].startswith("SIMULATED") and lines[-1].startswith("SIMULATED")
-    folder = experiment(tmp_path, "glm")
-    recipe = load_recipe(folder.recipe_path)
+    recipe = load_recipe(glm.recipe_path)
     assert recipe.status == "predicted"
-    assert check_recipe(yaml.safe_load(folder.recipe_path.read_text())) == []
-    inputs = folder.inputs()
+    assert check_recipe(recipe) == []
+    inputs = glm.inputs()
     setting = Setting.of(inputs.model, inputs.cluster, inputs.workload)
     assert check(setting, LayoutTable.of([layout_of(recipe)])).legal.all()
-    completed = last(folder.events(), Completed)
-    assert isinstance(completed, Completed) and completed.peak_gib is not None
-    assert completed.peak_gib < inputs.cluster.gpu.memory_gib
-    report = attune(tmp_path, "report", "glm")
-    assert report.returncode == 0 and "predicted" in report.stdout
+    assert (completed(glm).peak_gib or 0) < inputs.cluster.gpu.memory_gib
+    report = attune("report", "glm")
+    assert report.wait() == 0 and "predicted" in report.text
 
 
-@pytest.mark.campaign
-def test_killed_in_run_3_and_resumed(tmp_path: Path) -> None:
-    words = [*SIMULATED, "--trials", "5", "--experiment-name", "glm"]
-    kill_during_run(tmp_path, 3, *words)
-    folder = experiment(tmp_path, "glm")
-    before = [e for e in folder.events() if isinstance(e, Finished)]
-    assert len(before) == 3
-    resumed = attune(tmp_path, "tune", "--resume", "glm", "--yes")
-    assert resumed.returncode == 0, resumed.stderr
-    events = folder.events()
-    finished = [e for e in events if isinstance(e, Finished)]
-    assert finished[:3] == before, "what was done stays as it was"
-    candidates = [e.layout for e in finished if e.purpose == "candidate"]
+def test_killed_in_run_3_and_resumed(attune, glm):
+    kill_during_run_3(attune, *SIMULATED, "glm", "--trials", "5")
+    before = finished(glm)
+    assert len(before) >= 3
+    resumed = attune("tune", "--resume", "glm", "--yes")
+    assert resumed.wait() == 0, resumed.text
+    after = finished(glm)
+    assert after[: len(before)] == before, "what was done stays as it was"
+    candidates = [e.layout for e in after if e.purpose == "candidate"]
     assert len(candidates) == len(set(candidates)) == 5, "nothing is run twice"
-    numbers = [e.run for e in events if isinstance(e, Proposed)]
+    numbers = [e.run for e in glm.events() if isinstance(e, Proposed)]
     assert len(numbers) == len(set(numbers))
-    again = attune(tmp_path, "tune", "--resume", "glm", "--yes")
-    assert again.returncode == 0
-    assert [e for e in folder.events() if isinstance(e, Finished)] == finished
+    again = attune("tune", "--resume", "glm", "--yes")
+    assert again.wait() == 0, again.text
+    assert finished(glm) == after, "a campaign that is over runs nothing"
 
 
-@pytest.mark.campaign
-def test_an_uninterrupted_campaign_chooses_the_same(tmp_path: Path) -> None:
-    words = [*SIMULATED, "--trials", "5"]
-    assert attune(tmp_path, *words, "--experiment-name", "whole").returncode == 0
-    kill_during_run(tmp_path, 3, *words, "--experiment-name", "parts")
-    assert attune(tmp_path, "tune", "--resume", "parts", "--yes").returncode == 0
-    layouts = [
-        [e.layout for e in experiment(tmp_path, n).events() if isinstance(e, Finished)]
-        for n in ("whole", "parts")
-    ]
-    assert layouts[0] == layouts[1]
+def test_a_killed_campaign_chooses_what_a_whole_one_does(attune, glm):
+    run = attune(*SIMULATED, "whole", "--trials", "5")
+    assert run.wait() == 0, run.text
+    kill_during_run_3(attune, *SIMULATED, "glm", "--trials", "5")
+    assert attune("tune", "--resume", "glm", "--yes").wait() == 0
+    whole = Experiment(glm.folder.parent / "whole")
+    assert [e.layout for e in finished(glm)] == [e.layout for e in finished(whole)]
 
 
-@pytest.mark.campaign
-def test_interrupted_by_the_keyboard(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command(*SIMULATED, "--trials", "5", "--experiment-name", "glm"),
-        env=environment(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None and process.stderr is not None
-    for line in process.stdout:
-        if line.startswith("run 2 candidate"):
-            break
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    assert "Traceback" not in process.stderr.read()
-    assert attune(tmp_path, "tune", "--resume", "glm", "--yes").returncode == 0
+def test_interrupted_by_the_keyboard(attune, glm):
+    run = attune(*SIMULATED, "glm", "--trials", "5")
+    run.wait_until(lambda: "\nrun 2 candidate" in run.text)
+    run.interrupt()
+    assert run.wait(60) == 130, run.text
+    assert "Traceback" not in run.text and "--resume glm" in run.text
+    assert attune("tune", "--resume", "glm", "--yes").wait() == 0
 
 
-@pytest.mark.campaign
-def test_the_budget_in_gpu_hours_is_hard(tmp_path: Path) -> None:
-    done = attune(
-        tmp_path, *SIMULATED, "--trials", "50", "--gpu-hours", "150", "--experiment-name", "glm"
-    )
-    assert done.returncode == 0, done.stderr
-    completed = last(experiment(tmp_path, "glm").events(), Completed)
-    assert isinstance(completed, Completed) and completed.gpu_hours <= 150
+def test_the_budget_in_gpu_hours_is_hard(attune, glm):
+    run = attune(*SIMULATED, "glm", "--trials", "50", "--gpu-hours", "200")
+    assert run.wait() == 0, run.text
+    assert completed(glm).gpu_hours <= 200
 
 
-@pytest.mark.campaign
-def test_a_locked_experiment_is_refused(tmp_path: Path) -> None:
-    first = subprocess.Popen(
-        command(*SIMULATED, "--trials", "30", "--experiment-name", "glm"),
-        env=environment(tmp_path),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert first.stdout is not None
-        for line in first.stdout:
-            if line.startswith("run 1"):
-                break
-        first.send_signal(signal.SIGSTOP)
-        refused = attune(tmp_path, "tune", "--resume", "glm", "--yes")
-    finally:
-        first.kill()
-        first.wait(30)
-    assert refused.returncode == 2
-    assert "in use by another process" in refused.stderr
-    assert "Traceback" not in refused.stderr
+def test_a_budget_under_one_run_is_refused(attune):
+    run = attune(*SIMULATED, "glm", "--gpu-hours", "0.5")
+    assert run.wait() == 2, run.text
+    assert "--gpu-hours 0.5 is less than one run needs" in run.text
 
 
-@pytest.mark.campaign
-def test_forty_trials_are_quick(tmp_path: Path) -> None:
-    began = time.monotonic()
-    done = attune(tmp_path, *SIMULATED, "--trials", "40", "--experiment-name", "glm")
-    assert done.returncode == 0, done.stderr
-    print(f"40 simulated trials: {time.monotonic() - began:.1f} s")
-    finished = [e for e in experiment(tmp_path, "glm").events() if isinstance(e, Finished)]
-    assert len({json.dumps(e.layout) for e in finished}) >= 5
+def test_a_locked_experiment_is_refused(attune, glm):
+    first = attune(*SIMULATED, "glm", "--trials", "30")
+    first.wait_until(lambda: "\nrun 1" in first.text)
+    os.kill(first.process.pid, signal.SIGSTOP)
+    second = attune("tune", "--resume", "glm", "--yes")
+    assert second.wait() == 2, second.text
+    assert "in use by another process" in second.text and "Traceback" not in second.text
+
+
+def test_seeds_are_different_clusters(attune, glm):
+    figures = []
+    for seed in ("1", "2"):
+        name = f"seed-{seed}"
+        run = attune(*SIMULATED, name, "--trials", "3", "--seed", seed)
+        assert run.wait() == 0, run.text
+        figures.append(finished(Experiment(glm.folder.parent / name))[0].step_time_s)
+    assert figures[0] != figures[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--space", "nowhere"), "nowhere"),
+        (("--global-batch", "7", "--row-tokens", "8191"), "legal"),
+        (("--count", "8"), "no layout"),
+    ],
+)
+def test_nothing_to_search_is_one_message(attune, words, told):
+    run = attune(*SIMULATED, "glm", *words)
+    assert run.wait() in (1, 2), run.text
+    assert told in run.text and "Traceback" not in run.text

@@ -83,7 +83,7 @@ def any_setting(draw: st.DrawFn) -> Setting:
     )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(any_setting(), layouts())
 def test_each_cure_makes_its_rule_hold(where: Setting, layout: Layout) -> None:
     for broken in broken_rules(where, layout):
@@ -163,10 +163,14 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
             "tp=4 pp=4 ep=8 offload=0.9 precision_aware_optimizer=off",
             "optimizer.offload_needs_precision_aware",
         ),
+<<<<<<< HEAD
         (
             "tp=4 pp=4 recompute=full method=uniform recompute_layers=0",
             "recompute.full_needs_layers",
         ),
+=======
+        ("tp=4 pp=4 recompute=full recompute_layers=0", "recompute.layers_positive"),
+>>>>>>> rules
         ("tp=4 pp=2 layout=Et*45|t*46L", "pipeline_layout.complete"),
         ("tp=4 pp=2 layout=Et*46|t*46L first=46", "pipeline_layout.no_counts"),
         ("tp=4 pp=2 layout=Et*46|x*46L", "pipeline_layout.grammar"),
@@ -174,7 +178,7 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
         ("tp=4 pp=2 layout=Et*23|t*23|t*23|t*23L", "pipeline_layout.virtual_stages_agree"),
         ("tp=4 pp=4 layout=Et*46|t*46||L", "pipeline_layout.no_empty_stage"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_rule_is_named(text: str, rule: str) -> None:
     assert rule in ids(setting(), text)
 

@@ -10,9 +10,9 @@ import numpy as np
 from attune.layout.divisors import largest_divisor
 from attune.layout.layout import Layout
 from attune.layout.microbatches import pack
-from attune.layout.rules.rule import Rule, degree
+from attune.layout.rules.rule import Rule
 from attune.layout.rules.setting import Setting
-from attune.layout.table import Bools, LayoutTable
+from attune.layout.table import Bools, LayoutTable, degree
 
 
 def _rows(setting: Setting, table: LayoutTable) -> Bools:
@@ -38,8 +38,7 @@ def _rows_cure(setting: Setting, layout: Layout) -> Layout:
 
 
 def _dp(setting: Setting, layout: Layout) -> int:
-    size = max(layout.tp, 1) * max(layout.pp, 1) * max(layout.cp, 1)
-    return max(setting.count // size, 1)
+    return max(layout.dp(setting.count), 1)
 
 
 def _reach(setting: Setting, table: LayoutTable) -> Bools:
@@ -58,8 +57,8 @@ def _reach_message(setting: Setting, layout: Layout) -> str:
 
 def _reach_cure(setting: Setting, layout: Layout) -> Layout:
     dp = _dp(setting, layout)
-    fewer = largest_divisor(dp, setting.workload.global_batch)
-    return replace(layout, vpp=1, cp=max(layout.cp, 1) * (dp // fewer))
+    shared = gcd(setting.workload.global_batch, dp)
+    return replace(layout, vpp=1, cp=max(layout.cp, 1) * (dp // shared))
 
 
 _BATCH = frozenset({"world", "global_batch", "rows_per_microbatch"})

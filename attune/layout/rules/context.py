@@ -9,10 +9,10 @@ import numpy as np
 from attune.layout.divisors import largest_divisor
 from attune.layout.layout import Layout
 from attune.layout.rules.pipeline import balanced
-from attune.layout.rules.rule import Rule, always, degree
+from attune.layout.rules.rule import Rule, always
 from attune.layout.rules.setting import Setting
 from attune.layout.stages import stage_splits
-from attune.layout.table import Bools, LayoutTable
+from attune.layout.table import Bools, LayoutTable, degree
 
 
 def _row(setting: Setting, table: LayoutTable) -> Bools:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from attune.layout.divisors import largest_divisor
 from attune.layout.layout import Layout
-from attune.layout.rules.rule import Rule, always, degree
+from attune.layout.rules.rule import Rule, always
 from attune.layout.rules.setting import Setting
-from attune.layout.table import DISPATCHERS, Bools, LayoutTable
+from attune.layout.table import DISPATCHERS, Bools, LayoutTable, degree
 
 _ALLTOALL, _FLEX = DISPATCHERS.index("alltoall"), DISPATCHERS.index("flex")
 

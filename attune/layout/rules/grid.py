@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from attune.layout.divisors import largest_divisor
 from attune.layout.layout import Layout
-from attune.layout.rules.rule import Rule, degree
+from attune.layout.rules.rule import Rule
 from attune.layout.rules.setting import Setting
-from attune.layout.table import Bools, LayoutTable
+from attune.layout.table import Bools, LayoutTable, degree
 
 _DEGREES = ("tp", "pp", "vpp", "cp", "ep", "etp", "rows_per_microbatch")
 

@@ -10,9 +10,9 @@ import numpy as np
 from attune.layout.divisors import divisors, largest_divisor
 from attune.layout.layout import Layout
 from attune.layout.rules.pipeline import is_even, is_uneven, middle
-from attune.layout.rules.rule import Rule, degree
+from attune.layout.rules.rule import Rule
 from attune.layout.rules.setting import Setting
-from attune.layout.table import ABSENT, Bools, LayoutTable
+from attune.layout.table import ABSENT, Bools, LayoutTable, degree
 
 
 def _pipeline(setting: Setting, table: LayoutTable) -> Bools:

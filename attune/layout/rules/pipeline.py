@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from attune.layout.layout import Layout
-from attune.layout.rules.rule import Rule, degree
+from attune.layout.rules.rule import Rule
 from attune.layout.rules.setting import Setting
 from attune.layout.stage_choices import stage_choices
-from attune.layout.table import ABSENT, Bools, Ints, LayoutTable
+from attune.layout.table import ABSENT, Bools, Ints, LayoutTable, degree
 
 
 def is_even(table: LayoutTable) -> Bools:

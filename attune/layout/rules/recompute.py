@@ -34,14 +34,22 @@ def _full_method_cure(setting: Setting, layout: Layout) -> Layout:
 
 
 def _full_layers(setting: Setting, table: LayoutTable) -> Bools:
-    good: Bools = (table.recompute != _FULL) | (table.recompute_layers > ABSENT)
+    good: Bools = (table.recompute != _FULL) | (table.recompute_layers != ABSENT)
     return good
 
 
 def _full_layers_message(setting: Setting, layout: Layout) -> str:
+    return "full recompute needs a number of layers, but none is given; use 1"
+
+
+def _layers_positive(setting: Setting, table: LayoutTable) -> Bools:
+    good: Bools = (table.recompute != _FULL) | (table.recompute_layers >= ABSENT)
+    return good
+
+
+def _layers_positive_message(setting: Setting, layout: Layout) -> str:
     return (
-        "full recompute needs a number of layers of at least 1, but got "
-        f"{layout.recompute_layers}; use 1"
+        f"full recompute of {layout.recompute_layers} layers at a time never ends; use at least 1"
     )
 
 
@@ -190,6 +198,14 @@ RULES = (
         message=_full_layers_message,
         cure=_full_layers_cure,
         source=_CONFIG,
+    ),
+    Rule(
+        id="recompute.layers_positive",
+        holds=_layers_positive,
+        message=_layers_positive_message,
+        cure=_full_layers_cure,
+        source="transformer_block.py: the loop over layers advances by recompute_num_layers",
+        verdict="risky",
     ),
     Rule(
         id="recompute.selective_no_method",

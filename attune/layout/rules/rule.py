@@ -10,13 +10,10 @@ import numpy as np
 
 from attune.layout.layout import Layout
 from attune.layout.rules.setting import Setting
-from attune.layout.table import Bools, Ints, LayoutTable
+from attune.layout.table import Bools, LayoutTable
 
 Version = tuple[int, int]
 Verdict = Literal["illegal", "silently_wrong", "risky"]
-
-_LARGEST = 2**20 + 1
-"""One more than the largest cluster: a degree this large fits nowhere, and products stay small."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,12 +57,6 @@ class Rule:
             return False
         facts = setting.facts
         return self.id in facts.rules if self.extra else self.id not in facts.exempt
-
-
-def degree(column: Ints) -> Ints:
-    """A column of degrees, kept between 1 and one that no cluster holds; `grid.positive` judges
-    what lies outside."""
-    return np.clip(column, 1, _LARGEST)
 
 
 def always(table: LayoutTable) -> Bools:
