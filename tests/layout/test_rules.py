@@ -163,14 +163,7 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
             "tp=4 pp=4 ep=8 offload=0.9 precision_aware_optimizer=off",
             "optimizer.offload_needs_precision_aware",
         ),
-<<<<<<< HEAD
-        (
-            "tp=4 pp=4 recompute=full method=uniform recompute_layers=0",
-            "recompute.full_needs_layers",
-        ),
-=======
         ("tp=4 pp=4 recompute=full recompute_layers=0", "recompute.layers_positive"),
->>>>>>> rules
         ("tp=4 pp=2 layout=Et*45|t*46L", "pipeline_layout.complete"),
         ("tp=4 pp=2 layout=Et*46|t*46L first=46", "pipeline_layout.no_counts"),
         ("tp=4 pp=2 layout=Et*46|x*46L", "pipeline_layout.grammar"),

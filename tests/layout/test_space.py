@@ -36,10 +36,6 @@ def test_published_layouts_are_drawn_and_legal(
     drawn = enumerate_layouts(load_space("default"), model, count)
     setting = Setting.of(model, load_cluster("h200", count), Workload(), "miles")
     table = drawn.table.take(check(setting, drawn.table).legal)
-<<<<<<< HEAD
-    rows = {table.row(index) for index in range(len(table))} if len(table) < 10_000 else None
-=======
->>>>>>> rules
     for text in texts:
         layout = parse_layout(text)
         same = (table.tp == layout.tp) & (table.pp == layout.pp) & (table.ep == layout.ep)
