@@ -76,6 +76,7 @@ def live_chunks(pp: Ints, vpp: Ints, microbatches: Ints, extra: Ints, layers: In
     2 (PP - p - 1) + (VPP - 1) PP chunk passes, one more with overlapped experts. The chunks go
     through in groups of PP microbatches. `layers` [u, P, V] gives the shape.
     """
+    pp, vpp = np.maximum(pp, 1), np.maximum(vpp, 1)
     stage = np.arange(layers.shape[1])[None, :]
     before = np.maximum(pp[:, None] - stage - 1, 0)
     interleaved = (vpp > 1)[:, None]

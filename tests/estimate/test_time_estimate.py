@@ -119,3 +119,23 @@ def test_a_table_gives_what_its_rows_give() -> None:
         alone = _time("glm-4.5", "h200", 128, text)
         assert together.total[index] == pytest.approx(alone.total[0], rel=1e-12)
         assert together.low[index] == pytest.approx(alone.low[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "count", "seconds"),
+    [
+        # Processor seconds per step and process of attune's worker; tiny models of 4 layers.
+        ("tiny-dense", "tp=1 pp=1", 1, 0.648),
+        ("tiny-moe", "tp=1 pp=1", 1, 0.724),
+        ("tiny-dense", "tp=1 pp=1 rows=16", 1, 0.637),
+        ("tiny-moe", "tp=1 pp=1 rows=16", 1, 0.674),
+        ("tiny-moe", "tp=2 pp=1", 2, 1.140),
+        ("tiny-moe", "tp=1 pp=1 ep=2", 2, 0.462),
+    ],
+)
+def test_worker_on_cpu_is_within_half(name: str, text: str, count: int, seconds: float) -> None:
+    model = load_model(name).model_copy(update={"layers": 4})
+    workload = Workload(**(model.workload or {}))
+    table = LayoutTable.of([parse_layout(text)])
+    total = estimate_step_time(model, load_cluster("cpu", count), workload, table).total
+    assert total[0] == pytest.approx(seconds, rel=0.5)
