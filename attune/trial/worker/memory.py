@@ -51,7 +51,7 @@ class Baseline:
         return cls(anonymous_bytes=status_bytes("RssAnon"))
 
     def peak(self, rank: int, stage: int) -> RankMemory:
-        """Peak memory since the baseline; on CPU the resident high-water mark above it, without the pages of files."""
+        """Peak memory since the baseline; on CPU the resident high-water mark, file pages aside."""
         host_gib = status_bytes("VmHWM") / _GIB
         if torch.cuda.is_available():
             allocated = torch.cuda.max_memory_allocated() / _GIB
