@@ -25,7 +25,7 @@ def small_thread_stacks() -> None:
     library.pthread_setattr_default_np(attributes)
 
 
-def status_bytes(field: Literal["VmRSS", "VmHWM", "VmData"]) -> int:
+def status_bytes(field: Literal["RssAnon", "RssFile", "VmHWM", "VmData"]) -> int:
     """A size from /proc/self/status, bytes."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         name, _, value = line.partition(":")
@@ -38,7 +38,8 @@ def status_bytes(field: Literal["VmRSS", "VmHWM", "VmData"]) -> int:
 class Baseline:
     """What the process held before the model: interpreter, libraries, process groups."""
 
-    resident_bytes: int
+    anonymous_bytes: int
+    """Resident memory that no file backs: libraries are read in page by page as they are used."""
 
     @classmethod
     def here(cls) -> Baseline:
@@ -47,17 +48,17 @@ class Baseline:
             torch.cuda.reset_peak_memory_stats()
         else:
             _forget_resident_peak()
-        return cls(resident_bytes=status_bytes("VmRSS"))
+        return cls(anonymous_bytes=status_bytes("RssAnon"))
 
     def peak(self, rank: int, stage: int) -> RankMemory:
-        """Peak memory since the baseline; on CPU the resident high-water mark above it."""
+        """Peak memory since the baseline; on CPU the resident high-water mark, file pages aside."""
         host_gib = status_bytes("VmHWM") / _GIB
         if torch.cuda.is_available():
             allocated = torch.cuda.max_memory_allocated() / _GIB
             reserved = torch.cuda.max_memory_reserved() / _GIB
         else:
-            allocated = max(status_bytes("VmHWM") - self.resident_bytes, 0) / _GIB
-            reserved = allocated
+            anonymous_peak = status_bytes("VmHWM") - status_bytes("RssFile")
+            allocated = reserved = max(anonymous_peak - self.anonymous_bytes, 0) / _GIB
         return RankMemory(
             rank=rank,
             stage=stage,
