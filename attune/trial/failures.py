@@ -123,10 +123,10 @@ PATTERNS = (
         r"|cannot be (set|used)|must be used in conjunction|evenly divide)",
         "megatron",
     ),
+    Pattern("CRASH", r"^(\[rank\d+\]:\s*)?([\w.]+\.)?\w+(Error|Exception)(:|$)", "python"),
     Pattern("SLOW_START", r"time to initialize megatron|loading fused kernels", "megatron"),
     Pattern("PROGRESS", r"\biteration\s+\d+/\s*\d+|memory \(MB\) \| allocated", "megatron, nemo"),
     Pattern("PROGRESS", r"\bstep:? \d+\b|Timer \w+ end", "torchtitan, slime, miles"),
-    Pattern("CRASH", r"^(\[rank\d+\]:\s*)?([\w.]+\.)?\w+(Error|Exception)(:|$)", "python"),
 )
 
 TABLE = tuple((pattern.log_class, re.compile(pattern.text)) for pattern in PATTERNS)

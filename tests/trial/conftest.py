@@ -18,5 +18,5 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 def virtual(monkeypatch: pytest.MonkeyPatch) -> FakePerformance:
     """A performance that every simulated run obeys."""
     performance = FakePerformance()
-    monkeypatch.setattr("attune.trial.launchers.simulated.performance_of", lambda job: performance)
+    monkeypatch.setattr("attune.trial.stand_in.program.performance_of", lambda job: performance)
     return performance

@@ -112,6 +112,7 @@ LINES = [
     ("SECONDARY", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"),
     ("HARDWARE", "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."),
     ("CRASH", "[rank0]: KeyError: 'decoder'"),
+    ("CRASH", "RuntimeError: failed at step 2"),
     ("BENIGN", "P/checkpoint.py:9: UserWarning: torch.utils.checkpoint: OutOfMemoryError ..."),
     # https://github.com/NVIDIA/Megatron-LM/issues/756
     (

@@ -12,7 +12,7 @@ from attune.trial.frameworks.megatron_core import WorkerReader
 from attune.trial.logs import RunLog
 from attune.trial.outcome import Verdict, decide
 from attune.trial.result import Step
-from attune.trial.worker.log import write_step
+from attune.trial.worker.log import WorkerError, write_error, write_step
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 CLOSED = "RuntimeError: pair.cc Connection closed by peer"
@@ -89,6 +89,22 @@ def test_first_error_of_one_log_decides(tmp_path: Path) -> None:
     timeout = "RuntimeError: DeepEP error: timeout (dispatch CPU)"
     later = "RuntimeError: CUDA error: an illegal memory access was encountered"
     assert verdict(tmp_path, {"rank-5": f"{timeout}\n{later}"}).log_class == "NCCL_TIMEOUT"
+
+
+def test_an_exception_of_the_worker_decides_over_the_launchers_echoes(tmp_path: Path) -> None:
+    error = WorkerError(
+        rank=0,
+        stage=0,
+        phase="forward",
+        step=2,
+        kind="exception",
+        requested_bytes=None,
+        message="RuntimeError: failed at step 2, as asked",
+    )
+    logs = {"rank-0": write_error(error), "launcher": "Sending process 7 closing signal SIGTERM"}
+    found = verdict(tmp_path, logs)
+    assert (found.outcome, found.log_class, found.rank) == ("infrastructure", "CRASH", 0)
+    assert found.phase == "forward of step 2"
 
 
 def test_verdict_says_where_and_how_much(tmp_path: Path) -> None:

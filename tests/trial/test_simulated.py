@@ -7,11 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from launcher_conformance import wait
 from trial_jobs import FakeOutOfMemory, FakePerformance, h200_job
 
+from attune.layout import Layout
 from attune.trial import run
+from attune.trial.frameworks.megatron_core import WorkerReader
+from attune.trial.launchers.local import LocalLauncher
 from attune.trial.launchers.simulated import SimulatedLauncher
-from attune.trial.stand_in import Fault, start_up_s
+from attune.trial.logs import RunLog
+from attune.trial.outcome import decide
+from attune.trial.stand_in import Fault, stand_in_command, start_up_s
 
 
 def test_completed_run(tmp_path: Path, virtual: FakePerformance) -> None:
@@ -58,7 +64,7 @@ def test_out_of_memory_of_the_virtual_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     performance = replace(FakePerformance(), step_times_s=(30.0,), out_of_memory=FakeOutOfMemory())
-    monkeypatch.setattr("attune.trial.launchers.simulated.performance_of", lambda job: performance)
+    monkeypatch.setattr("attune.trial.stand_in.program.performance_of", lambda job: performance)
     result = run(h200_job(), SimulatedLauncher(), tmp_path)
     assert (result.outcome, result.rank, result.phase) == ("out_of_memory", 9, "forward")
     assert result.requested_gib == pytest.approx(3.5)
@@ -66,6 +72,34 @@ def test_out_of_memory_of_the_virtual_cluster(
     text = (tmp_path / "logs" / "rank-9.log").read_text()
     assert "Tried to allocate 3.50 GiB. GPU 1 has a total capacity of 139.80 GiB of which" in text
     assert "attune echo" in (tmp_path / "logs" / "rank-10.log").read_text()
+
+
+def test_layout_that_the_framework_rejects(tmp_path: Path) -> None:
+    job = replace(h200_job(), layout=Layout(tp=3))
+    result = run(job, SimulatedLauncher(), tmp_path)
+    assert (result.outcome, result.log_class) == ("illegal_layout", "ILLEGAL_LAYOUT")
+    assert "3" in result.evidence
+
+
+def test_real_virtual_cluster(tmp_path: Path) -> None:
+    job = h200_job()
+    first = run(job, SimulatedLauncher(), tmp_path / "a")
+    again = run(job, SimulatedLauncher(), tmp_path / "b")
+    other = run(replace(job, run=1), SimulatedLauncher(), tmp_path / "c")
+    assert first.outcome == "completed", first.evidence
+    assert first.steps == again.steps
+    assert first.steps != other.steps
+
+
+def test_stand_in_runs_as_a_program_under_torchrun(tmp_path: Path) -> None:
+    job = replace(h200_job(2), layout=Layout(pp=2))
+    command = stand_in_command(job, tmp_path, fault=Fault(name="host_oom"))
+    handle = LocalLauncher().start(job, command, tmp_path)
+    wait(handle)
+    log = RunLog(WorkerReader())
+    assert len(list(log.look(handle.log_files()))) <= 3
+    verdict = decide(log, steps_asked=20, exit_code=handle.poll().exit_code)
+    assert (verdict.outcome, verdict.log_class) == ("host_out_of_memory", "HOST_OOM")
 
 
 def test_time_limit_in_mid_run(tmp_path: Path, virtual: FakePerformance) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attune.errors import AttuneError
+from attune.trial.failures import CLASSES
 from attune.trial.findings import Finding, classify
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
@@ -68,7 +69,9 @@ class WorkerReader:
 def _finding(error: WorkerError) -> Finding:
     known = classify(error.message)
     log_class = _CLASSES.get(error.kind, "CRASH")
-    if known and (log_class == "CRASH" or known.log_class.startswith(log_class)):
+    # `exception` says little, and an out of memory may be one of fragments.
+    special = known is not None and CLASSES[known.log_class].outcome is not None
+    if known and special and (log_class == "CRASH" or known.log_class.startswith(log_class)):
         log_class = known.log_class
     requested = error.requested_bytes
     return Finding(

@@ -10,8 +10,8 @@ from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.launchers.launcher import State
 from attune.trial.result import Provenance
-from attune.trial.stand_in import Fault, Line, load_voice, play
-from attune.trial.stand_in.program import performance_of
+from attune.trial.stand_in import Fault, Line, load_voice
+from attune.trial.stand_in.program import lines_of
 
 _ELASTIC = (
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: rank : {rank} "
@@ -91,5 +91,4 @@ class SimulatedLauncher:
     def start(self, job: Job, command: Command, directory: Path) -> SimulatedHandle:
         logs = directory / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        lines = play(job, performance_of(job), load_voice(job.framework), self._fault)
-        return SimulatedHandle(job, lines, logs)
+        return SimulatedHandle(job, lines_of(job, self._fault), logs)

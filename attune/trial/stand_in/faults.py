@@ -97,20 +97,22 @@ def _crash(job: Job, voice: Voice, fault: Fault) -> Iterator[Line]:
     yield from _failure(job, voice, fault, "exception", "RuntimeError: the stand-in was told to")
 
 
-def _illegal(job: Job, voice: Voice, fault: Fault) -> Iterator[Line]:
-    yield from _failure(job, voice, fault, "illegal_layout", f"AssertionError: {fault.message}")
-
-
-def _failure(job: Job, voice: Voice, fault: Fault, kind: str, message: str) -> Iterator[Line]:
-    before = kind == "illegal_layout"
+def reject(job: Job, voice: Voice, message: str) -> Iterator[Line]:
+    """The framework's assertion on a layout, before the model is built."""
     failure = Failure(
         rank=0,
         stage=0,
-        phase="build" if before else "forward",
-        step=None if before else fault.step,
-        kind=kind,
-        message=message,
+        phase="start",
+        step=None,
+        kind="illegal_layout",
+        message=f"AssertionError: {message}",
     )
+    yield Line(rank=0, text=voice.failure(failure))
+    yield Line(rank=0, text="", exit_code=1)
+
+
+def _failure(job: Job, voice: Voice, fault: Fault, kind: str, message: str) -> Iterator[Line]:
+    failure = Failure(rank=0, stage=0, phase="forward", step=fault.step, kind=kind, message=message)
     yield Line(rank=0, text=voice.failure(failure))
     yield Line(rank=0, text="", exit_code=1)
 
@@ -121,5 +123,4 @@ _FAULTS: dict[str, Callable[[Job, Voice, Fault], Iterator[Line]]] = {
     "nccl_timeout": _nccl_timeout,
     "host_oom": _host_oom,
     "crash": _crash,
-    "illegal": _illegal,
 }

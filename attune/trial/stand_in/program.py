@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -18,7 +18,7 @@ from attune.errors import AttuneError
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.stand_in.part import Fault, FaultName, Line, Performance
-from attune.trial.stand_in.script import play
+from attune.trial.stand_in.script import play, refuse
 from attune.trial.stand_in.voices import load_voice
 
 CONFIG = "stand_in.json"
@@ -60,6 +60,18 @@ def performance_of(job: Job) -> Performance:
     return cluster.play(job.layout, job.run)
 
 
+def lines_of(job: Job, fault: Fault | None = None) -> Iterator[Line]:
+    """The lines of a played run; a layout that the framework rejects is refused at the start."""
+    from attune.layout.rules import Setting, broken_rules
+
+    voice = load_voice(job.framework)
+    setting = Setting.of(job.model, job.cluster, job.workload)
+    refused = [b for b in broken_rules(setting, job.layout) if not b.rule.silent]
+    if refused:
+        return refuse(job, voice, refused[0].message)
+    return play(job, performance_of(job), voice, fault)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code of this rank; without RANK in the environment, all ranks speak here."""
     given = _parser().parse_args(arguments)
@@ -69,8 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise AttuneError(f"cannot read {given.config}: {error}") from error
     fault = Fault(name=given.fault, step=given.at_step) if given.fault else None
     rank = os.environ.get("RANK")
-    lines = play(job, performance_of(job), load_voice(job.framework), fault)
-    for line in lines:
+    for line in lines_of(job, fault):
         _wait(line, given.pace)
         if rank is None or line.rank == int(rank):
             print(line.text, flush=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attune.trial.job import Job
 from attune.trial.result import RankMemory, Step
-from attune.trial.stand_in.faults import out_of_memory, play_fault
+from attune.trial.stand_in.faults import out_of_memory, play_fault, reject
 from attune.trial.stand_in.part import Fault, Line, Performance
 from attune.trial.stand_in.voices import Voice
 
@@ -23,17 +23,26 @@ def start_up_s(count: int) -> float:
 
 def play(job: Job, performance: Performance, voice: Voice, fault: Fault | None) -> Iterator[Line]:
     """The lines of a run: one rank of each stage speaks, and the ranks that fail."""
+    if fault is not None and fault.name == "illegal":
+        yield from refuse(job, voice, fault.message)
+        return
     speaker = _first_rank(job, job.layout.pp - 1)
     start = start_up_s(job.cluster.count)
     yield Line(rank=speaker, text=voice.begin(speaker, start), after_s=start)
-    if fault is None or fault.name != "illegal":
-        yield from _steps(job, performance, voice, fault)
+    yield from _steps(job, performance, voice, fault)
     if fault is not None:
         yield from play_fault(job, performance, voice, fault)
     elif (where := performance.out_of_memory) is not None:
         yield from out_of_memory(job, where, performance.allocated_gib[where.stage], voice)
     else:
         yield from _ending(job, performance, voice)
+
+
+def refuse(job: Job, voice: Voice, message: str) -> Iterator[Line]:
+    """The lines of a run whose layout the framework rejects."""
+    start = start_up_s(job.cluster.count)
+    yield Line(rank=0, text=voice.begin(0, start), after_s=start)
+    yield from reject(job, voice, message)
 
 
 def _steps(job: Job, performance: Performance, voice: Voice, fault: Fault | None) -> Iterator[Line]:
