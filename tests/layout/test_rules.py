@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -147,7 +148,6 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
         ("tp=4 pp=8", "pp.layers_divide"),
         ("tp=4 pp=1 vpp=2", "vpp.needs_pipeline"),
         ("tp=4 pp=4 vpp=3", "vpp.layers_divide"),
-        ("tp=4 pp=4 first=0 last=3", "pp.counts_positive"),
         ("tp=4 pp=2 first=10 last=10", "pp.counts_leave_middle"),
         ("tp=4 pp=1 first=10 last=10", "pp.one_stage_no_counts"),
         ("tp=4 pp=4 first=60 last=60", "pp.counts_within_layers"),
@@ -163,17 +163,34 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
             "tp=4 pp=4 ep=8 offload=0.9 precision_aware_optimizer=off",
             "optimizer.offload_needs_precision_aware",
         ),
-        ("tp=4 pp=4 recompute=full recompute_layers=0", "recompute.layers_positive"),
         ("tp=4 pp=2 layout=Et*45|t*46L", "pipeline_layout.complete"),
         ("tp=4 pp=2 layout=Et*46|t*46L first=46", "pipeline_layout.no_counts"),
         ("tp=4 pp=2 layout=Et*46|x*46L", "pipeline_layout.grammar"),
         ("tp=4 pp=4 layout=Et*46|t*46L", "pipeline_layout.stages_divide"),
-        ("tp=4 pp=2 layout=Et*23|t*23|t*23|t*23L", "pipeline_layout.virtual_stages_agree"),
         ("tp=4 pp=4 layout=Et*46|t*46||L", "pipeline_layout.no_empty_stage"),
     ],
 )
 def test_a_broken_rule_is_named(text: str, rule: str) -> None:
     assert rule in ids(setting(), text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"first": 0, "last": 3}, "pp.counts_positive"),
+        (
+            {"recompute": "full", "recompute_method": "uniform", "recompute_layers": 0},
+            "recompute.layers_positive",
+        ),
+        (
+            {"pp": 2, "vpp": 1, "pipeline_layout": "Et*23|t*23|t*23|t*23L"},
+            "pipeline_layout.virtual_stages_agree",
+        ),
+    ],
+)
+def test_what_no_one_line_says_is_refused_too(changes: dict[str, Any], rule: str) -> None:
+    layout = replace(parse_layout("tp=4 pp=4"), **changes)
+    assert rule in ids(setting(), layout)
 
 
 def test_query_groups_by_version() -> None:

@@ -101,7 +101,7 @@ def test_a_space_of_ones_own(tmp_path: Path) -> None:
         ("stages: [odd]", "stages"),
         ("[1, 2]", "must be a mapping"),
         ("tp: [", "not valid YAML"),
-        ("recompute: [sometimes=1]", "nothing to recompute is named `sometimes"),
+        ("recompute: [sometimes=1]", "`recompute` takes none, selective, full"),
     ],
 )
 def test_a_damaged_space_says_where(tmp_path: Path, text: str, says: str) -> None:
