@@ -37,12 +37,12 @@ class MegatronCore:
     name = "megatron-core"
     modules = ("torch", "megatron.core")
 
-    def prepare(self, job: Job, directory: Path) -> Command:
+    def prepare(self, job: Job) -> Command:
         device: Device = "cpu" if job.cluster.gpu.architecture == "cpu" else "cuda"
-        _config(job, device).write(directory / CONFIG)
         return Command(
             argv=("-m", "attune.trial.worker", "--config", CONFIG),
             environment={**environment(device), "PYTHONPATH": str(_PACKAGES)},
+            files={CONFIG: _config(job, device).text()},
             processes_per_node=job.cluster.per_node,
             nodes=job.cluster.nodes,
         )
