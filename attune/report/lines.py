@@ -123,14 +123,21 @@ def check_line(check: CheckResult) -> str:
     return f"  {check.status:8s} {check.name}" + (f": {check.detail}" if check.detail else "")
 
 
+def _worth(event: Completed) -> str:
+    """Price and MFU, where the hardware has them."""
+    words = ""
+    if event.usd_per_million_tokens is not None:
+        words += f", ${number(event.usd_per_million_tokens, 3)} per million tokens"
+    return words + (f", MFU {percent(event.mfu)}" if event.mfu is not None else "")
+
+
 def _completed(event: Completed) -> list[str]:
     if event.winner is None:
         return [f"no winner: {event.problem}"]
     told = [
         f"winner ({event.status}): {event.winner}",
         f"  {number(event.tokens_per_s_per_gpu)} tokens/s/GPU, "
-        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB, "
-        f"${number(event.usd_per_million_tokens, 3)} per million tokens, MFU {percent(event.mfu)}",
+        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB{_worth(event)}",
     ]
     for gain in event.gains:
         size = "no figure" if gain.percent is None else f"{gain.percent:+.1f} %"

@@ -53,6 +53,12 @@ class Standing:
         arms = self.completed("candidate") + self.completed("reference")
         return min(arms, key=lambda r: r.step_time_s or float("inf"), default=None)
 
+    def tokens_per_s_per_gpu(self, layout: str) -> float | None:
+        """Mean over every completed run of `layout`, so that a lucky one counts as one of them."""
+        runs = [r for r in self.runs if r.layout == layout and r.outcome == "completed"]
+        rates = [r.tokens_per_s_per_gpu for r in runs if r.tokens_per_s_per_gpu]
+        return sum(rates) / len(rates) if rates else None
+
     def refused(self) -> set[str]:
         """Layouts that a correctness check refused."""
         return {e.layout for e in self.events if isinstance(e, Verified) and not e.passed}

@@ -147,27 +147,21 @@ def _completed(
 
 def _gains(runs: Runs, arm: Finished) -> tuple[Gain, ...]:
     """The winner over the reference and over what the estimator alone would have picked."""
-    standing = runs.standing
     first = write_layout(runs.candidates.table.row(runs.candidates.first_choice()))
-    choice = next((r for r in standing.completed("candidate") if r.layout == first), None)
+    reference = runs.standing.reference
     return (
-        _gain("reference", arm, standing.reference, ""),
-        _gain("estimator's first choice", arm, choice, first),
+        _gain(runs, arm, "reference", reference.layout if reference else ""),
+        _gain(runs, arm, "estimator's first choice", first),
     )
 
 
-def _gain(over: str, arm: Finished, other: Finished | None, layout: str) -> Gain:
-    before = other.tokens_per_s_per_gpu if other else None
+def _gain(runs: Runs, arm: Finished, over: str, layout: str) -> Gain:
+    before = runs.standing.tokens_per_s_per_gpu(layout)
     after = arm.tokens_per_s_per_gpu
     percent = 100 * (after / before - 1) if before and after else None
-    if other and other.layout == arm.layout:
+    if layout == arm.layout:
         percent = 0.0  # Two runs of one layout differ by noise, which is no gain.
-    return Gain(
-        over=over,
-        layout=other.layout if other else layout,
-        tokens_per_s_per_gpu=before,
-        percent=percent,
-    )
+    return Gain(over=over, layout=layout, tokens_per_s_per_gpu=before, percent=percent)
 
 
 def _without_winner(runs: Runs, contenders: list[Finished]) -> Completed:

@@ -58,6 +58,17 @@ def test_the_best_may_be_the_reference() -> None:
     assert Standing([reference, slow]).best == reference
 
 
+def test_a_rate_is_the_mean_of_all_runs_of_a_layout() -> None:
+    runs = [
+        finished(1, tokens_per_s_per_gpu=120.0),
+        finished(2, tokens_per_s_per_gpu=80.0, purpose="confirmation"),
+        finished(3, outcome="out_of_memory", tokens_per_s_per_gpu=None),
+        finished(4, "tp=2 pp=1", tokens_per_s_per_gpu=300.0),
+    ]
+    assert Standing(runs).tokens_per_s_per_gpu("tp=1 pp=1") == 100.0
+    assert Standing(runs).tokens_per_s_per_gpu("tp=8 pp=1") is None
+
+
 def test_refused_layouts_are_known() -> None:
     refused = Verified(run=3, layout="tp=2 pp=1", passed=False, checks=())
     assert Standing([refused]).refused() == {"tp=2 pp=1"}
