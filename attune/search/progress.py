@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attune.experiment.events import Event, Finished, Interrupted, Proposed, Verified
+from attune.experiment.events import Event, Finished, Interrupted, Proposed
 
 RETRIES = 1
 """How often a layout is run again after a failure that is not its own."""
@@ -58,10 +58,6 @@ class Standing:
         runs = [r for r in self.runs if r.layout == layout and r.outcome == "completed"]
         rates = [r.tokens_per_s_per_gpu for r in runs if r.tokens_per_s_per_gpu]
         return sum(rates) / len(rates) if rates else None
-
-    def refused(self) -> set[str]:
-        """Layouts that a correctness check refused."""
-        return {e.layout for e in self.events if isinstance(e, Verified) and not e.passed}
 
     def attempts(self, layout: str, purpose: str) -> int:
         """Runs of `layout` that ended by a fault of the machine."""

@@ -91,13 +91,15 @@ def _checks(runs: Runs, arm: Finished) -> Verification:
     result = runs.result(arm.run)
     base = runs.result(reference.run) if reference else None
     if reference is None or result is None or base is None:
-        return Verification(checks=(_NO_REFERENCE,), provenance=arm.provenance)
+        return _unproven(arm, "no reference arm could run on this cluster")
+    if reference.run == arm.run:
+        return _unproven(arm, "this is the reference arm's own run, and no second one was made")
     return verify(runs.job_of(arm), result, runs.job_of(reference), base)
 
 
-_NO_REFERENCE = Check(
-    name="megatron_bridge", status="not run", detail="no reference arm could run on this cluster"
-)
+def _unproven(arm: Finished, why: str) -> Verification:
+    check = Check(name="megatron_bridge", status="not run", detail=why)
+    return Verification(checks=(check,), provenance=arm.provenance)
 
 
 def _verified(arm: Finished, verification: Verification) -> Verified:
@@ -169,8 +171,9 @@ def _without_winner(runs: Runs, contenders: list[Finished]) -> Completed:
     if not contenders:
         outcomes = sorted({r.outcome for r in runs.standing.runs})
         return _empty(runs, f"no run completed ({', '.join(outcomes) or 'none was started'})")
-    refused = [e for e in runs.standing.events if isinstance(e, Verified) and not e.passed]
-    arm = next((c for c in contenders if any(e.layout == c.layout for e in refused)), None)
+    refused = {e.run for e in runs.standing.events if isinstance(e, Verified) and not e.passed}
+    arms = (run for run in runs.standing.runs if run.run in refused)
+    arm = min(arms, key=lambda run: run.step_time_s or float("inf"), default=None)
     if arm is None:
         return _empty(runs, "no contender completed its second run")
     checks = _checks(runs, arm)

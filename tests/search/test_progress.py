@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attune.experiment.events import Finished, Gain, Interrupted, Prediction, Proposed, Verified
+from attune.experiment.events import Finished, Gain, Interrupted, Prediction, Proposed
 from attune.layout import parse_layout
 from attune.search.notes import gain_notes, knobs_changed
 from attune.search.progress import Standing
@@ -67,11 +67,6 @@ def test_a_rate_is_the_mean_of_all_runs_of_a_layout() -> None:
     ]
     assert Standing(runs).tokens_per_s_per_gpu("tp=1 pp=1") == 100.0
     assert Standing(runs).tokens_per_s_per_gpu("tp=8 pp=1") is None
-
-
-def test_refused_layouts_are_known() -> None:
-    refused = Verified(run=3, layout="tp=2 pp=1", passed=False, checks=())
-    assert Standing([refused]).refused() == {"tp=2 pp=1"}
 
 
 def test_knobs_that_belong_together_count_once() -> None:
