@@ -67,7 +67,7 @@ def import_model(data: Mapping[str, Any], name: str, source: str) -> ImportedMod
     shape = _shape(fields, outer)
     ignored = ignored_fields(fields, outer)
     words = {
-        "id": _identifier(name),
+        "id": identifier_of(name),
         "name": name,
         "source": f"{source} (class {rules.name}; rules from {rules.source})",
     }
@@ -90,7 +90,7 @@ def _language_model(
             continue
         if not isinstance(inner, dict):
             raise AttuneError(f"{source}: field `{key}` must be an object, but got {inner!r:.40}")
-        return {key: value for key, value in inner.items()} | _text_type(data, inner), data
+        return inner | _text_type(data, inner), data
     return data, {}
 
 
@@ -196,7 +196,8 @@ def _logit_cap(fields: Fields) -> dict[str, float]:
     return {} if cap is None else {"logit_cap": fields.checked_number(key, cap)}
 
 
-def _identifier(name: str) -> str:
+def identifier_of(name: str) -> str:
+    """The id of a model of that name: small letters, digits, dots and dashes."""
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "model"
 
 

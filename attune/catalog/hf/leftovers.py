@@ -45,8 +45,7 @@ def _read(fields: Fields) -> set[str]:
 def _known(rules: ClassRules) -> dict[str, str]:
     common = common_rules()
     reasons = {key: reason for reason, keys in common.ignored.items() for key in keys}
-    reasons |= common.towers | _unused(rules) | rules.ignored
-    return reasons
+    return {**reasons, **common.towers, **_unused(rules), **rules.ignored}
 
 
 def _unused(rules: ClassRules) -> dict[str, str]:

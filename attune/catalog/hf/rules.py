@@ -26,8 +26,9 @@ class ExpertRules(_Rules):
     """Shared experts as a count of experts, or as one hidden size; None where there are none."""
     shared_gate: bool = False
     pattern: Literal["all", "dense_first", "sparse_step", "interval"] = "all"
-    """Which layers are MoE: all; those after `first_k_dense_replace`; every `decoder_sparse_step`-th
-    not in `mlp_only_layers`; every `moe_layer_interval`-th from start to end index."""
+    """Which layers are MoE: all; those after `first_k_dense_replace`; every
+    `decoder_sparse_step`-th not in `mlp_only_layers`; every `moe_layer_interval`-th from start to
+    end index."""
     score: Literal["softmax", "sigmoid"] = "softmax"
     """Where no `scoring_func` says it."""
     expert_bias: bool = False
