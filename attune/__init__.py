@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 _DOORS = {
     "Target": "target",
+    "add_model": "catalogue",
     "explain": "explain",
     "export_recipe": "recipe",
     "find_experiments": "report",

@@ -87,5 +87,6 @@ def _head(columns: Columns, stack: Stack) -> Floats:
     gradient = width * model.hidden * shard * stack.head_gradient
     whole = width * columns.tokens * model.hidden
     backward = logits + gradient + _gathered(columns) + whole
-    moment: Floats = norm + np.maximum(stack.loss_copies / 2 * logits, backward)
+    copies = stack.loss_copies / 2 + (model.logit_cap is not None)
+    moment: Floats = norm + np.maximum(copies * logits, backward)
     return moment
