@@ -72,9 +72,11 @@ class Encoder:
                     "give the --loss-mask of its format"
                 )
             return
-        missing = [m for m in self.family.markers if m not in self.tokenizer.added]
-        needed = [m for m in missing if m not in self.family.ends and m not in self.family.stops]
-        if needed or not any(stop in self.tokenizer.added for stop in self.family.stops):
+        added = self.tokenizer.added
+        missing = [m for m in self.family.openers if m not in added]
+        if not any(stop in added for stop in self.family.stops):
+            missing += self.family.stops
+        if missing:
             raise AttuneError(
                 f"loss mask {loss_mask} needs {', '.join(missing)}, which tokenizer "
                 f"{self.tokenizer.name} has not; give the --loss-mask of its format"
@@ -196,7 +198,7 @@ def _token(encoding: Any, place: int, text: str) -> int:
         token = encoding.char_to_token(at)
         if token is not None:
             start, _ = encoding.token_to_chars(token)
-            return int(token) + (start < place)
+            return int(token) + int(start < place)
     return len(encoding.ids)
 
 

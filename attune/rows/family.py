@@ -29,10 +29,14 @@ class Family(BaseModel):
     source: str
 
     @property
+    def openers(self) -> tuple[str, ...]:
+        """Control tokens before an assistant turn."""
+        return tuple(re.findall(r"<\|[^>]*\|>", self.start.replace("\\", "")))
+
+    @property
     def markers(self) -> tuple[str, ...]:
-        """Control tokens that no author of a message may write, the model apart."""
-        written = re.findall(r"<\|[^>]*\|>", self.start.replace("\\", ""))
-        return tuple(dict.fromkeys((*written, *self.stops, *self.ends)))
+        """Control tokens that no author of a message may write, the model included."""
+        return tuple(dict.fromkeys((*self.openers, *self.stops, *self.ends)))
 
 
 @cache

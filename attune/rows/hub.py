@@ -19,7 +19,9 @@ def fetch(
             reached or has no such repository.
     """
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise AttuneError(f"no file or folder {name}; give a path, or a hub id such as `owner/name`")
+        raise AttuneError(
+            f"no file or folder {name}; give a path, or a hub id such as `owner/name`"
+        )
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
@@ -35,6 +37,8 @@ def fetch(
     # The library raises errors of its own, of its HTTP client and of the file system.
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise AttuneError(f"cannot fetch {kind} {name}: {reason}; check name and network") from error
+        raise AttuneError(
+            f"cannot fetch {kind} {name}: {reason}; check name and network"
+        ) from error
     # A snapshot lies in a folder named after its commit.
     return folder, folder.name

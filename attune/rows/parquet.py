@@ -139,4 +139,5 @@ class RowsFile:
         if lists.null_count or values.null_count or len(set(lengths.tolist())) != 1:
             raise AttuneError(f"{self.path} has rows of different lengths; build it again")
         flat = values.to_numpy(zero_copy_only=False).astype(kind, copy=False)
-        return flat.reshape(len(lengths), -1)
+        matrix: npt.NDArray[Any] = flat.reshape(len(lengths), -1)
+        return matrix

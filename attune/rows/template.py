@@ -39,12 +39,13 @@ class ChatTemplate:
         """
         # A template is a program from outside; whatever it raises concerns this conversation.
         try:
-            return self._template.render(
+            text: str = self._template.render(
                 messages=conversation.messages,
                 tools=conversation.tools,
                 add_generation_prompt=False,
                 **self._tokens,
             )
+            return text
         except Exception as error:
             raise UnusableError(f"template: {_short(error)}") from error
 
@@ -95,9 +96,7 @@ def _generation_blocks() -> type[Any]:
         def parse(self, parser: Any) -> list[Node]:
             line = next(parser.stream).lineno
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            before, after = (
-                Output([TemplateData(mark)], lineno=line) for mark in GENERATION
-            )
+            before, after = (Output([TemplateData(mark)], lineno=line) for mark in GENERATION)
             return [before, *body, after]
 
     return Generation

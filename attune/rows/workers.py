@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -54,7 +54,9 @@ class Work:
         return Lines(self.files, np.load(self.order, mmap_mode="r"))
 
 
-def encode_chunks(work: Work, start: int, stop: int, processes: int) -> Iterator[tuple[int, Encoded]]:
+def encode_chunks(
+    work: Work, start: int, stop: int, processes: int
+) -> Generator[tuple[int, Encoded], None, None]:
     """Chunks of conversations `start` to `stop`, each with the conversation behind it.
 
     Raises:
@@ -82,7 +84,7 @@ def _spans(lengths: Ints, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 def _in_processes(
     work: Work, spans: Iterator[tuple[int, int]], processes: int
-) -> Iterator[tuple[int, Encoded]]:
+) -> Generator[tuple[int, Encoded], None, None]:
     # Threads of the tokenizers library do not survive a fork.
     pool = ProcessPoolExecutor(processes, get_context("spawn"), _prepare, (work,))
     waiting: deque[tuple[int, Future[Encoded]]] = deque()
