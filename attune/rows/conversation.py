@@ -82,7 +82,7 @@ def _pattern(message: dict[str, Any], controls: Controls) -> re.Pattern[str]:
 def _message(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise UnusableError("a message is no mapping")
-    message = {key: value for key, value in given.items() if value is not None}
+    message = _without_nulls(given)
     role = message.get("role")
     if role not in ROLES:
         raise UnusableError("unknown role")
@@ -90,6 +90,15 @@ def _message(given: Any) -> dict[str, Any]:
     if "tool_calls" in message:
         message["tool_calls"] = [_call(call) for call in _list(message["tool_calls"])]
     return message
+
+
+def _without_nulls(value: Any) -> Any:
+    """Parquet writes null for each field that another record has; templates ask what is there."""
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
 
 
 def _content(content: Any, calls: bool) -> str:
@@ -140,7 +149,7 @@ def _json(value: Any) -> Any:
 
 
 def _tools(value: Any) -> list[Any] | None:
-    tools = _json(value)
+    tools = _without_nulls(_json(value))
     return tools if isinstance(tools, list) and tools else None
 
 
