@@ -39,6 +39,25 @@ class Stack:
     """TE's workspace alone, on stages without a torch matmul."""
     grouped_workspace_bytes: float = 128 * MIB
     """Workspaces of the grouped GEMM."""
+    hidden_dropout: bool = False
+    """Dropout after attention, MLP and embedding: a mask of one byte per element each."""
+    attention_dropout: bool = False
+    """Dropout of unfused attention scores: a mask and the dropped scores."""
+    attention_copy: bool = False
+    """Attention keeps its output in two orders where a microbatch has several rows (FlashAttention
+    2 behind TE; cuDNN's does not)."""
+    attention_mask: bool = False
+    """The data loader makes a mask of one byte per pair of tokens, for the ends of the pipeline."""
+    learned_positions: bool = False
+    """A learned embedding of every position beside that of the vocabulary."""
+    microbatch_group: int = 0
+    """Microbatches that go through a virtual stage in one group; 0 is PP, the default."""
+    optimizer_instances: int = 1
+    """Copies of the distributed optimizer's shards (data-parallel ranks over ranks of a copy)."""
+    mtp_layers: int = 0
+    """Multi-token-prediction layers trained, on the last stage, each with the head's loss."""
+    balanced_stages: bool = False
+    """Stages share the work evenly, by a split that is not stated."""
     reserved_dense: float = 1.03
     """Reserved over allocated, dense models."""
     reserved_moe: float = 1.065

@@ -47,7 +47,8 @@ def states(columns: Columns, stack: Stack, counts: StageParameters, stages: Stag
     (megatron-core distributed optimizer); fp32: 4, 4, 8.
     """
     whole = columns.workload.precision == "fp32"
-    shards = np.where(columns.table.distributed_optimizer, columns.dp * columns.cp, 1.0)[:, None]
+    ranks = np.maximum(columns.dp * columns.cp / stack.optimizer_instances, 1.0)
+    shards = np.where(columns.table.distributed_optimizer, ranks, 1.0)[:, None]
     expert_shards = np.where(columns.table.distributed_optimizer, columns.edp, 1.0)[:, None]
     # With the distributed optimizer the buffer ends on a multiple of 128 x shards.
     dense = np.where(
