@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -23,6 +23,10 @@ MEASUREMENTS = Path(__file__).parent / "measurements"
 MEMORY = ("peak_allocated_gib", "peak_reserved_gib", "peak_device_gib")
 TIME = ("step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu")
 METRICS = {"memory": MEMORY, "time": TIME, "outcome": ("outcome",)}
+
+
+_MATTERING = ("grad_dtype", "recompute_granularity", "options")
+"""Columns without which memory is uncertain: a blank is the framework's default or its recipe's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,15 +197,23 @@ def _workload(row: Row, layout: Layout, cluster: Cluster, unstated: list[str]) -
     dp = max(layout.dp(cluster.count), 1)
     if batch is None and row["metric"] in TIME:
         raise Unmodelled("global_batch is not stated")
-    half = row["grad_dtype"] in ("bf16", "fp16") or "deepspeed" in row["framework"]
+    half = row["grad_dtype"] in ("bf16", "fp16")
+    half = half or (not row["grad_dtype"] and "deepspeed" in row["framework"])
+    unstated += [name for name in _MATTERING if not row[name]]
     return Workload(
         row_tokens=_integer(row, "seq_len"),
         # Memory needs no more than enough microbatches to fill the pipeline.
         global_batch=batch or layout.rows_per_microbatch * dp * 4 * layout.pp,
         precision="fp16" if row["framework"].startswith("vtrain") else precision,  # type: ignore[arg-type]
         gradient_precision="bf16" if half else "fp32",
-        routing="balanced" if row["routing"] == "balanced" else "natural",
+        routing=_routing(row),
     )
+
+
+def _routing(row: Row) -> Literal["balanced", "natural"]:
+    """Sinkhorn assigns tokens to experts evenly."""
+    even = row["routing"] == "balanced" or "load-balancing-type=sinkhorn" in row["options"]
+    return "balanced" if even else "natural"
 
 
 def _mtp(row: Row, model: Model) -> int:
@@ -215,6 +227,17 @@ def _mtp(row: Row, model: Model) -> int:
 
 def _true(row: Row, name: str, blank: bool = False) -> bool:
     return row[name] == "true" if row[name] else blank
+
+
+def _uneven(row: Row, model: Model, pp: int) -> str | None:
+    """DeepSpeed's partition by layer type, where PP does not divide the layers: embedding and
+    head count as a layer each."""
+    if not model.layers % pp or "deepspeed" not in row["framework"]:
+        return None
+    edges = [round(i * (model.layers + 2) / pp) for i in range(pp + 1)]
+    layers = [b - a for a, b in zip(edges, edges[1:])]
+    layers[0], layers[-1] = layers[0] - 1, layers[-1] - 1
+    return "E" + "|".join("t" * count for count in layers) + "L"
 
 
 def _layout(row: Row, model: Model, tp: int, pp: int, cp: int) -> Layout:
@@ -240,7 +263,7 @@ def _layout(row: Row, model: Model, tp: int, pp: int, cp: int) -> Layout:
         rows_per_microbatch=_integer(row, "micro_batch"),
         first=_optional(row, "first_stage_layers") if not row["pp_layout"] else None,
         last=_optional(row, "last_stage_layers") if not row["pp_layout"] else None,
-        pipeline_layout=row["pp_layout"] or None,
+        pipeline_layout=row["pp_layout"] or _uneven(row, model, pp),
         recompute=granularity,  # type: ignore[arg-type]
         recompute_modules=modules if granularity == "selective" else (),
         recompute_method=row["recompute_method"] or None,  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def stack_of_row(row: Row, options: dict[str, str], architecture: str, mtp_layer
         raise Unmodelled("FSDP shards parameters")
     framework = row["framework"]
     if "deepspeed" in framework or "2205.05198" in framework or "2201.11990" in framework:
-        return _legacy(framework)
+        return _legacy(framework, row)
     if framework.startswith("megatron-lm") and options.get("transformer-impl"):
         return _megatron_ci(row, options, architecture, mtp_layers)
     stack = replace(
@@ -61,23 +61,27 @@ def _loss(options: dict[str, str], unfused: float) -> float:
     return 2.0 if options.get("cross-entropy-fusion-impl") == "te" else 10.0
 
 
-def _legacy(framework: str) -> Stack:
+def _legacy(framework: str, row: Row) -> Stack:
     """Megatron of 2021 and 2022: scores in memory, Apex norms, no Transformer Engine."""
     return Stack(
         flash=False,
         dummy_gradients=False,
         hidden_dropout=True,
+        low_gradients="deepspeed" in framework and row["precision"] == "bf16",
         attention_dropout="2205.05198" in framework,
         workspace_bytes=16 * MIB,
         engine_workspace_bytes=16 * MIB,
-        balanced_stages=False,
+        # Device use over allocated memory, from other sites' rows of the same engine.
+        reserved_dense=1.09,
+        reserved_moe=1.09,
+        context_gib=4.2,
     )
 
 
 def _megatron_ci(row: Row, options: dict[str, str], architecture: str, mtp_layers: int) -> Stack:
     """A case of Megatron's own functional tests; arguments have the framework's defaults."""
     local = options["transformer-impl"] == "local"
-    flash = _keeps_no_scores(options, local)
+    flash = not local and options.get("attention-backend") != "unfused"
     fusion = options.get("no-gradient-accumulation-fusion") != "true"
     newer = architecture != "ampere"
     large = newer or options.get("CUBLAS_WORKSPACE_CONFIG") == ":4096:8"
@@ -98,15 +102,12 @@ def _megatron_ci(row: Row, options: dict[str, str], architecture: str, mtp_layer
         microbatch_group=int(options.get("microbatch-group-size-per-virtual-pipeline-stage", 0)),
         optimizer_instances=int(options.get("num-distributed-optimizer-instances", 1)),
         mtp_layers=mtp_layers,
-        workspace_bytes=2 * matmul + engine,
-        engine_workspace_bytes=2 * matmul + engine if local else engine,
+        deferred_head_gradients=int(options.get("wgrad-deferral-limit", 0)),
+        score_buffer=local,
+        workspace_bytes=2 * matmul + engine * (not local),
+        engine_workspace_bytes=2 * matmul if local else engine,
         grouped_workspace_bytes=4 * engine if options.get("moe-grouped-gemm") == "true" else 0.0,
     )
-
-
-def _keeps_no_scores(options: dict[str, str], local: bool) -> bool:
-    backend = options.get("attention-backend", "auto")
-    return not local and backend != "unfused"
 
 
 def _order_kept_twice(options: dict[str, str], architecture: str) -> bool:

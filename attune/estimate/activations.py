@@ -143,6 +143,9 @@ def _experts(columns: Columns, stack: Stack, no_activation: Bools) -> Floats:
     router = columns.sharded * experts.count * stack.router_bytes
     up = (2 if model.gated else 1) + (0 if stack.fused else 2)  # activation, probabilities
     hidden = width * routed * experts.ffn / columns.etp
-    activation = np.where(no_activation, 0.0, hidden)
+    # Megatron fuses the routing probabilities into SwiGLU only: others keep the activation and
+    # its product with them.
+    copies = 2 if stack.fused and not model.gated else 1
+    activation = np.where(no_activation, 0.0, copies * hidden)
     dispatched = width * routed * model.hidden
     return router + dispatched + up * hidden + activation + 4 * routed + _shared(columns, stack)

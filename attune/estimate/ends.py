@@ -56,7 +56,7 @@ def with_mtp(columns: Columns, stack: Stack, alive: InFlight) -> InFlight:
 
 def end_bytes(columns: Columns, stack: Stack, alive: InFlight, layers: LayerBytes) -> Floats:
     """[n, P] bytes kept at the ends: dropout mask of the embedding, token ids, attention mask,
-    final norm and logits of multi-token prediction."""
+    final norm and logits of multi-token prediction, tensors received from another stage."""
     mask = 1.0 * stack.hidden_dropout * columns.sharded * columns.model.hidden
     ids = 8.0 * columns.tokens
     square = 1.0 * stack.attention_mask * columns.tokens * columns.workload.row_tokens
@@ -67,5 +67,8 @@ def end_bytes(columns: Columns, stack: Stack, alive: InFlight, layers: LayerByte
         logits = columns.width * columns.tokens * shard
         kept = (2.0 if stack.loss_copies > 2 else 1.0) * logits + 2 * layers.checkpoint
         last = last + (alive.head > 0) * stack.mtp_layers * kept[:, None]
-    total: Floats = first + last
+    received = stack.boundary_tensors * layers.checkpoint[:, None]
+    upstream = (alive.dense + alive.moe + alive.checkpoints > 0) | (alive.head > 0)
+    upstream[:, 0] = False
+    total: Floats = first + last + np.where(upstream, received, 0.0)
     return total

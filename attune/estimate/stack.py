@@ -48,6 +48,8 @@ class Stack:
     2 behind TE; cuDNN's does not)."""
     attention_mask: bool = False
     """The data loader makes a mask of one byte per pair of tokens, for the ends of the pipeline."""
+    low_gradients: bool = False
+    """bf16 gradients kept beside the accumulated float32 ones (DeepSpeed's BF16 engine)."""
     learned_positions: bool = False
     """A learned embedding of every position beside that of the vocabulary."""
     microbatch_group: int = 0
@@ -56,6 +58,15 @@ class Stack:
     """Copies of the distributed optimizer's shards (data-parallel ranks over ranks of a copy)."""
     mtp_layers: int = 0
     """Multi-token-prediction layers trained, on the last stage, each with the head's loss."""
+    boundary_tensors: float = 3.0
+    """Activations at the boundary held by a stage that receives from another: the next input,
+    the gradient being sent back and the last one. Chosen after seeing the last-rank peaks of
+    Megatron's 7B test with PP 4; DeepSeek-V2 on PP 2 agrees."""
+    deferred_head_gradients: int = 0
+    """Microbatches whose head weight gradient is deferred, with their logit gradients kept."""
+    score_buffer: bool = False
+    """One buffer for the scores of a microbatch, as megatron-core's own unfused attention keeps
+    for the life of the process."""
     balanced_stages: bool = False
     """Stages share the work evenly, by a split that is not stated."""
     reserved_dense: float = 1.03

@@ -88,5 +88,6 @@ def _head(columns: Columns, stack: Stack) -> Floats:
     gradient = width * model.hidden * shard * stack.head_gradient
     whole = width * columns.tokens * model.hidden
     backward = logits + gradient + _gathered(columns) + whole
-    moment: Floats = norm + np.maximum(stack.loss_copies / 2 * logits, backward)
+    kept = stack.deferred_head_gradients * logits
+    moment: Floats = norm + kept + np.maximum(stack.loss_copies / 2 * logits, backward)
     return moment
