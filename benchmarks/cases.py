@@ -198,7 +198,9 @@ def _workload(row: Row, layout: Layout, cluster: Cluster, unstated: list[str]) -
     if batch is None and row["metric"] in TIME:
         raise Unmodelled("global_batch is not stated")
     half = row["grad_dtype"] in ("bf16", "fp16")
-    half = half or (not row["grad_dtype"] and "deepspeed" in row["framework"])
+    # Megatron-Bridge's recipes reduce gradients in bf16, DeepSpeed those of its fp16 engine.
+    low = row["framework"].startswith("megatron-bridge") or "deepspeed" in row["framework"]
+    half = half or (not row["grad_dtype"] and low)
     unstated += [name for name in _MATTERING if not row[name]]
     return Workload(
         row_tokens=_integer(row, "seq_len"),

@@ -50,7 +50,10 @@ def stack_of_row(row: Row, options: dict[str, str], architecture: str, mtp_layer
     if framework.startswith(("megatron-bridge", "nemo")):
         # Recipes ask for the fused loss of Transformer Engine; a blank split is a balanced one.
         blank = not row["pp_layout"] and not row["first_stage_layers"]
-        stack = replace(stack, loss_copies=_loss(options, 2.0), balanced_stages=blank)
+        whole = row["cuda_graph"].startswith("full")
+        stack = replace(
+            stack, loss_copies=_loss(options, 2.0), balanced_stages=blank, whole_graphs=whole
+        )
     return stack
 
 
@@ -67,6 +70,7 @@ def _legacy(framework: str, row: Row) -> Stack:
         flash=False,
         dummy_gradients=False,
         hidden_dropout=True,
+        scattered_transfers=True,
         low_gradients="deepspeed" in framework and row["precision"] == "bf16",
         attention_dropout="2205.05198" in framework,
         workspace_bytes=16 * MIB,

@@ -67,6 +67,11 @@ class Stack:
     score_buffer: bool = False
     """One buffer for the scores of a microbatch, as megatron-core's own unfused attention keeps
     for the life of the process."""
+    scattered_transfers: bool = False
+    """Every tensor rank sends a part of the activations to the next stage without sequence
+    parallelism too (Megatron of 2021)."""
+    whole_graphs: bool = False
+    """CUDA graphs hold a whole iteration, router and experts too."""
     balanced_stages: bool = False
     """Stages share the work evenly, by a split that is not stated."""
     reserved_dense: float = 1.03
