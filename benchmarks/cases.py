@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from attune.layout import Layout
 from attune.workload import Workload
 from benchmarks.machines import cluster_of, gpu_of
 from benchmarks.options import Row, options_of, stack_of_row
-from benchmarks.shapes import Unmodelled, model_of, read_shapes
+from benchmarks.shapes import UnmodelledError, model_of, read_shapes
 
 MEASUREMENTS = Path(__file__).parent / "measurements"
 MEMORY = ("peak_allocated_gib", "peak_reserved_gib", "peak_device_gib")
@@ -77,13 +79,14 @@ def read_cases(directory: Path, metrics: tuple[str, ...]) -> tuple[list[Case], l
     for path in sorted(directory.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as stream:
             for raw in csv.DictReader(stream):
-                row = {k: (v or "").strip() for k, v in raw.items() if isinstance(k, str)}
-                metric = row.get("metric", "")
+                row: Row = defaultdict(str)
+                row.update((k, (v or "").strip()) for k, v in raw.items() if isinstance(k, str))
+                metric = row["metric"]
                 if metric not in metrics:
                     continue
                 try:
                     cases.append(_case(row, path.stem, shapes))
-                except Unmodelled as error:
+                except UnmodelledError as error:
                     skipped.append(
                         Skipped(row=row, file=path.stem, metric=metric, reason=str(error))
                     )
@@ -114,7 +117,7 @@ def _case(row: Row, file: str, shapes: dict[str, dict[str, Any]]) -> Case:
         )
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        raise Unmodelled(f"{problem['loc'][-1]} is {problem['input']}") from error
+        raise UnmodelledError(f"{problem['loc'][-1]} is {problem['input']}") from error
 
 
 def _refuse(row: Row) -> None:
@@ -127,7 +130,7 @@ def _refuse(row: Row) -> None:
     )
     for reason, found in refused:
         if found():
-            raise Unmodelled(reason)
+            raise UnmodelledError(reason)
 
 
 def _number(row: Row, name: str) -> float | None:
@@ -137,9 +140,9 @@ def _number(row: Row, name: str) -> float | None:
     try:
         value = float(text)
     except ValueError as error:
-        raise Unmodelled(f"{name} is `{text[:40]}`, not a number") from error
+        raise UnmodelledError(f"{name} is `{text[:40]}`, not a number") from error
     if not math.isfinite(value):
-        raise Unmodelled(f"{name} is {text}")
+        raise UnmodelledError(f"{name} is {text}")
     return value
 
 
@@ -148,25 +151,25 @@ def _optional(row: Row, name: str) -> int | None:
     if value is None:
         return None
     if value < 1 or value > 2**24 or value != int(value):
-        raise Unmodelled(f"{name} is {row[name]}; it must be a whole number from 1 on")
+        raise UnmodelledError(f"{name} is {row[name]}; it must be a whole number from 1 on")
     return int(value)
 
 
 def _integer(row: Row, name: str, default: int | None = None) -> int:
     value = _optional(row, name)
     if value is None and default is None:
-        raise Unmodelled(f"{name} is not stated")
+        raise UnmodelledError(f"{name} is not stated")
     return value if value is not None else default  # type: ignore[return-value]
 
 
 def _value(row: Row) -> float:
     if row["metric"] == "outcome":
         if row["value"] not in ("fits", "oom"):
-            raise Unmodelled(f"outcome is `{row['value'][:40]}`")
+            raise UnmodelledError(f"outcome is `{row['value'][:40]}`")
         return float(row["value"] == "fits")
     value = _number(row, "value")
     if value is None or value <= 0:
-        raise Unmodelled(f"the measured value is `{row['value'][:40]}`")
+        raise UnmodelledError(f"the measured value is `{row['value'][:40]}`")
     return value
 
 
@@ -180,7 +183,7 @@ def _count(row: Row, layout: Layout, unstated: list[str]) -> int:
         return grid * dp
     matters = row["metric"] in TIME or layout.distributed_optimizer
     if matters and "tiny" not in row["notes"] and row["metric"] != "outcome":
-        raise Unmodelled("the world size is not stated, and the optimizer is sharded over it")
+        raise UnmodelledError("the world size is not stated, and the optimizer is sharded over it")
     # Megatron's functional tests run on one node of eight; without a sharded optimizer the
     # world size does not matter for memory.
     unstated.append("n_gpus")
@@ -196,7 +199,7 @@ def _workload(row: Row, layout: Layout, cluster: Cluster, unstated: list[str]) -
     batch = _optional(row, "global_batch")
     dp = max(layout.dp(cluster.count), 1)
     if batch is None and row["metric"] in TIME:
-        raise Unmodelled("global_batch is not stated")
+        raise UnmodelledError("global_batch is not stated")
     half = row["grad_dtype"] in ("bf16", "fp16")
     # Megatron-Bridge's recipes reduce gradients in bf16, DeepSpeed those of its fp16 engine.
     low = row["framework"].startswith("megatron-bridge") or "deepspeed" in row["framework"]
@@ -237,7 +240,7 @@ def _uneven(row: Row, model: Model, pp: int) -> str | None:
     if not model.layers % pp or "deepspeed" not in row["framework"]:
         return None
     edges = [round(i * (model.layers + 2) / pp) for i in range(pp + 1)]
-    layers = [b - a for a, b in zip(edges, edges[1:])]
+    layers = [b - a for a, b in itertools.pairwise(edges)]
     layers[0], layers[-1] = layers[0] - 1, layers[-1] - 1
     return "E" + "|".join("t" * count for count in layers) + "L"
 
@@ -251,7 +254,7 @@ def _layout(row: Row, model: Model, tp: int, pp: int, cp: int) -> Layout:
     ep, vpp = _integer(row, "ep", 1), _integer(row, "vpp", 1)
     offload = _number(row, "optimizer_offload_fraction") or 0.0
     if not 0 <= offload <= 1:
-        raise Unmodelled(f"optimizer_offload_fraction is {offload}")
+        raise UnmodelledError(f"optimizer_offload_fraction is {offload}")
     dispatcher = (row["moe_dispatcher"] or ("flex" if bridge and moe else "alltoall")).split(":")[0]
     far = ep > gpu_of(row["gpu"]).per_node and (gpu_of(row["gpu"]).link_domain or 0) < ep
     return Layout(

@@ -7,7 +7,7 @@ from typing import Any
 
 from attune.catalog import Cluster, Gpu, gpu_names, load_gpu
 from attune.catalog.loader import merged
-from benchmarks.shapes import Unmodelled
+from benchmarks.shapes import UnmodelledError
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     # The source does not say which A100; only its memory differs.
@@ -57,14 +57,14 @@ def gpu_of(name: str) -> Gpu:
     """The GPU of a measured row.
 
     Raises:
-        Unmodelled: not stated, or neither in the catalogue nor a variant of one there.
+        UnmodelledError: not stated, or neither in the catalogue nor a variant of one there.
     """
     if not name:
-        raise Unmodelled("the GPU is not stated")
+        raise UnmodelledError("the GPU is not stated")
     if name in gpu_names():
         return load_gpu(name)
     if name not in VARIANTS:
-        raise Unmodelled(f"no data of the GPU {name}")
+        raise UnmodelledError(f"no data of the GPU {name}")
     base, changes = VARIANTS[name]
     return Gpu.model_validate({**merged(load_gpu(base).model_dump(), changes), "id": name})
 
@@ -73,7 +73,7 @@ def cluster_of(name: str, count: int, per_node: int | None) -> Cluster:
     """`count` such GPUs, `per_node` to a node where that is stated.
 
     Raises:
-        Unmodelled: see `gpu_of`.
+        UnmodelledError: see `gpu_of`.
     """
     gpu = gpu_of(name)
     if per_node and per_node != gpu.per_node and (gpu.link_domain or per_node) % per_node == 0:

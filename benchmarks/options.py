@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from attune.estimate import Stack
 from attune.estimate.stack import MIB, stack_of
-from benchmarks.shapes import Unmodelled
+from benchmarks.shapes import UnmodelledError
 
 Row = dict[str, str]
 _UNMODELLED = {
@@ -30,13 +30,13 @@ def stack_of_row(row: Row, options: dict[str, str], architecture: str, mtp_layer
     """Memory and kernel habits that the row's framework and arguments imply.
 
     Raises:
-        Unmodelled: an argument changes what is held or done beyond what is modelled.
+        UnmodelledError: an argument changes what is held or done beyond what is modelled.
     """
     for name, reason in _UNMODELLED.items():
         if options.get(name) == "true":
-            raise Unmodelled(reason)
+            raise UnmodelledError(reason)
     if options.get("data-parallel-sharding-strategy", "no_shard") != "no_shard":
-        raise Unmodelled("FSDP shards parameters")
+        raise UnmodelledError("FSDP shards parameters")
     framework = row["framework"]
     if "deepspeed" in framework or "2205.05198" in framework or "2201.11990" in framework:
         return _legacy(framework, row)

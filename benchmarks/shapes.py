@@ -10,7 +10,7 @@ import yaml
 from attune.catalog import Model
 
 
-class Unmodelled(Exception):
+class UnmodelledError(Exception):
     """A row that cannot be predicted, and why."""
 
 
@@ -24,13 +24,13 @@ def model_of(name: str, shapes: dict[str, dict[str, Any]], tp: int = 1) -> Model
     """The model of an architecture id; its vocabulary is padded as stated there for `tp`.
 
     Raises:
-        Unmodelled: no such architecture, or one that a model cannot describe.
+        UnmodelledError: no such architecture, or one that a model cannot describe.
     """
     shape = shapes.get(name)
     if shape is None:
-        raise Unmodelled(f"architecture {name} is not in archs.yaml")
+        raise UnmodelledError(f"architecture {name} is not in archs.yaml")
     if shape.get("unmodelled"):
-        raise Unmodelled(str(shape["unmodelled"]))
+        raise UnmodelledError(str(shape["unmodelled"]))
     heads, hidden = shape["num_attention_heads"], shape["hidden_size"]
     bias = bool(shape.get("linear_bias"))
     try:
@@ -59,7 +59,7 @@ def model_of(name: str, shapes: dict[str, dict[str, Any]], tp: int = 1) -> Model
             window=128 if name.startswith("gpt-oss") else None,  # its published configuration
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise Unmodelled(f"shape of {name}: {' '.join(str(error).split())[:120]}") from error
+        raise UnmodelledError(f"shape of {name}: {' '.join(str(error).split())[:120]}") from error
 
 
 def _vocabulary(shape: dict[str, Any], tp: int) -> int:

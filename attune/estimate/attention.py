@@ -10,10 +10,6 @@ from attune.estimate.operations import Passes
 from attune.layout.table import Bools, Floats
 
 
-_UNFUSED_SOFTMAX = 1.6
-"""Traffic of scale, mask and softmax as kernels of their own over the fused one."""
-
-
 def core_time(columns: Columns, machine: Machine, *, flash: bool) -> Passes:
     """Scores, softmax and weighted values of one layer and microbatch."""
     if columns.model.indexer is not None:
@@ -63,7 +59,7 @@ def _unfused(columns: Columns, machine: Machine) -> Passes:
     flops = 2 * scores * (query + value)
     rate = machine.peak * machine.attention
     traffic = columns.width / 2 * scores / machine.memory
-    traffic = traffic * np.where(fused_softmax(columns), 1.0, _UNFUSED_SOFTMAX)
+    traffic = traffic * np.where(fused_softmax(columns), 1.0, machine.softmax)
     forward = flops / rate + 13 * traffic + 5 * machine.kernel_s
     backward = 2 * flops / rate + 17 * traffic + 8 * machine.kernel_s
     return Passes(forward, backward)

@@ -18,8 +18,6 @@ from attune.layout.table import Floats
 STAGE_PARTS = ("compute", "attention", "tensor", "context", "expert", "host")
 _KERNELS = {"flash": 22.0, "unfused": 26.0, "tensor": 4.0, "moe": 45.0, "softmax": 14.0}
 """Kernels launched per layer pass (counted in megatron-core's forward)."""
-_SHARPNESS = 8.0
-"""Exponent of the smooth maximum of device and host time."""
 _LEAST_EXPOSED = 0.05
 """Share of a hidden exchange that stays visible."""
 
@@ -135,7 +133,8 @@ def _layer(
     device = device + work.context + work.expert + Passes(work.tensor, work.tensor)
     launch = machine.host_kernel_s * work.kernels * graphs
     host = Passes(
-        _waiting(device.forward, launch), _waiting(device.backward, machine.host_backward * launch)
+        _waiting(machine, device.forward, launch),
+        _waiting(machine, device.backward, machine.host_backward * launch),
     )
     again = _full_share(columns)
     scores = columns.table.recomputes("core_attn") * work.attention.forward
@@ -158,11 +157,12 @@ def _both(passes: Passes, again: Floats) -> Floats:
     return passes.forward * (1 + again) + passes.backward
 
 
-def _waiting(device: Floats, host: Floats) -> Floats:
+def _waiting(machine: Machine, device: Floats, host: Floats) -> Floats:
     """Time beyond the device's own, where the host launches more slowly than it computes."""
     largest = np.maximum(device, host)
-    smooth = (device / largest) ** _SHARPNESS + (host / largest) ** _SHARPNESS
-    waiting: Floats = largest * smooth ** (1 / _SHARPNESS) - device
+    power = machine.sharpness
+    smooth = (device / largest) ** power + (host / largest) ** power
+    waiting: Floats = largest * smooth ** (1 / power) - device
     return waiting
 
 

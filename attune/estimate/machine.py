@@ -29,6 +29,8 @@ DEFAULTS = {
     "offload_ns": 4.0,
     "copy_gbps": 25.0,
     "elementwise": 1.0,
+    "sharpness": 8.0,
+    "softmax": 1.6,
 }
 """Terms of the time model where the catalogue's GPU has none fitted (`efficiency:` there).
 
@@ -37,7 +39,8 @@ forward), memory bandwidth, ring collectives inside the node and across nodes, a
 nodes, share of a backward pass that hides data-parallel traffic. Device and host time per kernel,
 host cost of backward over forward, fixed times per step and per microbatch and chunk, bytes the
 optimizer moves per parameter, elements after which a GEMM's inner loop reaches half speed, traffic
-of elementwise work over its least. `node_latency_us` and `network_latency_us` replace those of the
+of elementwise work over its least, exponent of the smooth maximum of device and host time, traffic
+of scale, mask and softmax as kernels of their own over the fused one. `node_latency_us` and `network_latency_us` replace those of the
 links.
 Source: defaults of a study on 700 published step times (A100, H100, B200), median error about
 10 to 25 % before any fit. Host Adam: 1.6 ns per parameter if one rank has the host for itself
@@ -89,6 +92,10 @@ class Machine:
     """Bytes/s between host and device."""
     elementwise: float
     """Traffic of elementwise work over what its tensors need at least."""
+    sharpness: float
+    """Exponent of the smooth maximum of device and host time."""
+    softmax: float
+    """Traffic of scale, mask and softmax of their own over the fused kernel's."""
 
 
 def machine_of(cluster: Cluster, workload: Workload) -> Machine:
@@ -126,6 +133,8 @@ def machine_of(cluster: Cluster, workload: Workload) -> Machine:
         offload_s=terms["offload_ns"] * 1e-9,
         copy=terms["copy_gbps"] * 1e9,
         elementwise=terms["elementwise"],
+        sharpness=terms["sharpness"],
+        softmax=terms["softmax"],
     )
 
 
