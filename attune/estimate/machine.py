@@ -40,8 +40,8 @@ nodes, share of a backward pass that hides data-parallel traffic. Device and hos
 host cost of backward over forward, fixed times per step and per microbatch and chunk, bytes the
 optimizer moves per parameter, elements after which a GEMM's inner loop reaches half speed, traffic
 of elementwise work over its least, exponent of the smooth maximum of device and host time, traffic
-of scale, mask and softmax as kernels of their own over the fused one. `node_latency_us` and `network_latency_us` replace those of the
-links.
+of scale, mask and softmax as kernels of their own over the fused one. `node_latency_us` and
+`network_latency_us` replace those of the links.
 Source: defaults of a study on 700 published step times (A100, H100, B200), median error about
 10 to 25 % before any fit. Host Adam: 1.6 ns per parameter if one rank has the host for itself
 (0.75 s to 1.68 s at full offload of a 0.6 B model, NeMo-RL PR 3628), 3 to 8 where eight ranks share

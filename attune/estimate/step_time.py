@@ -87,16 +87,13 @@ def _chunk(
     model = columns.model
     splits = stage_splits(model, columns.table)
     place = splits.split
-    dense = splits.dense_layers(model).sum(axis=2)[place]
-    moe = splits.moe_layers(model).sum(axis=2)[place]
-    last = last_stage(splits)[place]
     exists = splits.exists[place]
-    dense, moe, last = _trained(model, stack, exists, (dense, moe, last))
+    layers = splits.dense_layers(model).sum(axis=2), splits.moe_layers(model).sum(axis=2)
+    cells = _trained(model, stack, exists, *(x[place] for x in (*layers, last_stage(splits))))
     kinds = [_calibrated(x, calibration) for x in layer_times(columns, machine, stack)]
     sends = stage_transfer(columns, machine, scattered=stack.scattered_transfers)
     passes = 2 * sends * columns.vpp * calibration.multiplier("pipeline")
     fixed = machine.microbatch_s * columns.vpp * calibration.part_multiplier("fixed")
-    cells = (dense, moe, last)
     work = _stage_seconds([kind.seconds for kind in kinds], cells)
     work = np.where(exists, work + (passes + fixed)[:, None], 0.0)
     busiest = work.argmax(axis=1)[:, None]
@@ -122,7 +119,7 @@ def _chunk(
 
 
 def _trained(
-    model: Model, stack: Stack, exists: Bools, cells: tuple[Ints, Ints, Bools]
+    model: Model, stack: Stack, exists: Bools, *cells: Ints | Bools
 ) -> tuple[Floats, Floats, Floats]:
     """[n, P] dense layers, MoE layers and heads of each stage, with multi-token prediction and
     with the work spread evenly where the stack says so."""
