@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attune.report.words import grid, size
+from attune.report.words import grid, number, say, size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -67,7 +67,8 @@ def _unlike(candidates: Candidates, order: np.ndarray, most: int) -> np.ndarray:
 
     Knobs that do next to nothing for this model would otherwise fill the list.
     """
-    table, kept = candidates.table, []
+    table = candidates.table
+    kept: list[int] = []
     step, memory = np.log(candidates.step_s), np.log(candidates.device_gib)
     while len(order) and len(kept) < most:
         first = int(order[0])
