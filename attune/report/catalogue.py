@@ -1,12 +1,11 @@
-"""The catalogue as a person reads it: models and GPUs."""
+"""The catalogue as a person reads it: lists of models and GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from attune.catalog import Model
 from attune.report.words import grid, number, say, size
 
 if TYPE_CHECKING:
@@ -25,14 +24,6 @@ class ListedModel:
     total_parameters: int
     active_parameters: int
     """Parameters that one token meets, as the published MFU figures count them."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShownModel:
-    """One model in full."""
-
-    listed: ListedModel
-    architecture: Model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,26 +53,6 @@ def draw_models(models: Sequence[ListedModel], console: Console) -> None:
         )
     console.print(table)
     say(console, "active: parameters that one token meets, without the input embedding")
-
-
-def draw_model(shown: ShownModel, console: Console) -> None:
-    """Every field of one model, nested parts indented."""
-    listed = shown.listed
-    say(console, f"{listed.name} ({listed.id}, {listed.kind})")
-    say(console, f"parameters: {number(listed.total_parameters)}")
-    say(console, f"active per token: {number(listed.active_parameters)}")
-    data = shown.architecture.model_dump(exclude_none=True, exclude={"id", "name"})
-    _fields(data, console)
-
-
-def _fields(data: dict[str, Any], console: Console, indent: str = "") -> None:
-    for name, value in data.items():
-        if isinstance(value, dict):
-            say(console, f"{indent}{name}:")
-            _fields(value, console, indent + "  ")
-        else:
-            text = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-            say(console, f"{indent}{name}: {text}")
 
 
 def draw_gpus(gpus: Sequence[ListedGpu], console: Console) -> None:
