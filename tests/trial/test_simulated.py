@@ -36,6 +36,7 @@ def test_completed_run(tmp_path: Path, virtual: FakePerformance) -> None:
 def test_start_up_is_that_of_the_published_runs() -> None:
     assert start_up_s(128) == pytest.approx(780)
     assert start_up_s(64) == pytest.approx(516)
+    assert start_up_s(8192) == start_up_s(128), "no run of thousands starts past its time limit"
 
 
 @pytest.mark.parametrize(
