@@ -105,11 +105,11 @@ def tune(
         return
     if campaign.spends and not yes:
         ask(_question(campaign))
-    before = write_report(campaign.inputs.experiment).history if campaign.resumed else None
+    before = write_report(campaign.experiment).history if campaign.resumed else None
     try:
         history = draw_events(campaign.events(), console(), before)
     except KeyboardInterrupt:
-        typer.echo(f"go on with: attune tune --resume {campaign.inputs.experiment}", err=True)
+        typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise
     if history.state != "done":
         raise typer.Exit(1)
