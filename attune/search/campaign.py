@@ -20,7 +20,7 @@ from attune.experiment.events import (
     Stopped,
 )
 from attune.layout import Layout, parse_layout, write_layout
-from attune.search.candidates import Candidates, find_candidates
+from attune.search.candidates import Candidates, Funnel, find_candidates
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
@@ -73,32 +73,27 @@ class Campaign:
         funnel = find_candidates(
             inputs.model, inputs.cluster, inputs.workload, inputs.space, dict(inputs.fixed)
         )
-        yield self.experiment.append(
-            Enumerated(
-                space=inputs.space.name,
-                drawn=funnel.drawn,
-                legal=funnel.legal,
-                fitting=funnel.fitting,
-                candidates=len(funnel.candidates),
-                cut=funnel.cut,
-            )
-        )
+        yield self.experiment.append(_enumerated(inputs.space.name, funnel))
         reference = self._reference(funnel.candidates)
         yield self.experiment.append(
             ReferenceChosen(layout=write_layout(reference.layout), source=reference.source)
         )
-        candidates = with_reference(
-            inputs.model, inputs.cluster, inputs.workload, funnel.candidates, reference.layout
-        )
-        self._same_table(candidates)
-        self.candidates = candidates
-        self.sampler = FiniteSampler(candidates, inputs.model.layers)
-        self.study = open_study(self.experiment.study_path, self.sampler)
-        self.runs = Runs(self.experiment, inputs, self.launcher, candidates, self.study)
+        self._open(funnel.candidates, reference)
         yield from self.runs.recover()
         yield from self._run_reference(reference)
         yield from self._run_candidates()
         yield from crown(self.runs)
+
+    def _open(self, found: Candidates, reference: Reference) -> None:
+        """The candidates, and the sampler, study and runs over them."""
+        inputs = self.inputs
+        self.candidates = with_reference(
+            inputs.model, inputs.cluster, inputs.workload, found, reference.layout
+        )
+        self._same_table(self.candidates)
+        self.sampler = FiniteSampler(self.candidates, inputs.model.layers)
+        self.study = open_study(self.experiment.study_path, self.sampler)
+        self.runs = Runs(self.experiment, self.inputs, self.launcher, self.candidates, self.study)
 
     def _started(self, resumed: bool) -> Started:
         i = self.inputs
@@ -237,3 +232,14 @@ class Campaign:
         if machine_fault(run) and faults <= RETRIES:
             why = f"run {run.run} again: {run.outcome} is not the layout's fault"
             enqueue(self.study, self.sampler.parameters.of(row), why)
+
+
+def _enumerated(space: str, funnel: Funnel) -> Enumerated:
+    return Enumerated(
+        space=space,
+        drawn=funnel.drawn,
+        legal=funnel.legal,
+        fitting=funnel.fitting,
+        candidates=len(funnel.candidates),
+        cut=funnel.cut,
+    )
