@@ -44,8 +44,7 @@ def _run(directory: Path, job: Job) -> TrialResult:
 def test_a_run_whose_loss_explodes_has_diverged(tmp_path: Path) -> None:
     result = _run(tmp_path, _job("tp=2", 2, learning_rate_scale="1e30"))
     assert (result.outcome, result.log_class) == ("diverged", "NAN")
-    assert "nan" in result.evidence or "inf" in result.evidence
-    assert len(result.steps) < 3 or result.losses[2] is None or result.losses[2] > 1e3
+    assert result.evidence.startswith("DivergenceError") and result.phase
 
 
 @pytest.mark.training
