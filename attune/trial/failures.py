@@ -77,7 +77,9 @@ PATTERNS = (
     Pattern("HOST_OOM", r"DataLoader worker .*killed by signal: Killed", "torch"),
     Pattern("HOST_OOM", r"(?i)(cudaHost|pin_memory|pinned memory).*(memory|fail)", "torch"),
     Pattern("HOST_OOM", r"DefaultCPUAllocator: (can't|not enough)", "torch"),
-    Pattern("HOST_OOM", r"std::bad_alloc|(?<!Of)MemoryError\b|Cannot allocate memory", "linux, numpy"),
+    Pattern(
+        "HOST_OOM", r"std::bad_alloc|(?<!Of)MemoryError\b|Cannot allocate memory", "linux, numpy"
+    ),
     Pattern("HOST_OOM", r"Out of memory allocating|failed to map segment from", "libgomp, glibc"),
     # How a thread that cannot be started ends a C++ program; its other words for it follow.
     Pattern("HOST_OOM", r"what\(\):\s+Resource temporarily unavailable", "libstdc++"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
+import pytest
+
 from attune.experiment.events import Finished, Gain, Interrupted, Prediction, Proposed
-from attune.layout import parse_layout
+from attune.layout import Layout, parse_layout
 from attune.search.notes import gain_notes, knobs_changed
 from attune.search.progress import Standing
 
@@ -84,3 +87,10 @@ def test_notes_name_the_runs_that_show_one_knob() -> None:
     assert notes[0].startswith("+25.0 % tokens/s/GPU over the reference")
     assert "recompute alone: +50.0 %" in notes[1] and "(runs 2 and 4)" in notes[1]
     assert len(notes) == 2
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Layout)])
+def test_a_change_of_any_field_is_a_change_of_one_knob(field: str) -> None:
+    before = Layout()
+    after = replace(before, **{field: "other"})
+    assert len(knobs_changed(before, after)) == 1
