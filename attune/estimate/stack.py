@@ -112,7 +112,7 @@ _CPU = Stack(
 )
 """attune's worker on CPU: torch kernels, megatron-core's own attention. Loss copies, workspace,
 heap, state copies and exchange are least squares over the resident peaks of 19 stages of the tiny
-models, above the baseline of the process (tests/estimate/test_memory_estimate.py; deviation 7 %)."""
+models above the baseline of the process (tests/estimate/test_memory_estimate.py; deviation 7 %)."""
 _STACKS = {
     "megatron-core": _MEGATRON,
     "megatron-lm": _MEGATRON,
