@@ -51,7 +51,7 @@ unit: setup  ## the quick tests, two at a time
 	@$(PYTEST) -n2 -m "not training and not wheel and not campaign"
 
 test-training: setup  ## real megatron-core training on CPU, layout against layout
-	@$(PYTEST) -m training
+	@$(PYTEST) -n2 -m training
 
 test-wheel: setup  ## build the wheel, install it elsewhere, plan with it
 	@$(PYTEST) -m wheel
