@@ -20,11 +20,13 @@ def experts(fields: Fields, layers: int) -> dict[str, Any]:
     if rules is None:
         return {}
     count = fields.optional_integer("expert_count", least=0)
+    written = fields.keys("expert_count")
+    if not count and rules.optional and written:
+        return {}
+    if count is None:
+        raise fields.absent("expert_count")
     if not count:
-        if rules.optional:
-            return {}
-        key = (fields.keys("expert_count") or ["num_experts"])[0]
-        raise fields.wrong(key, f"must be at least 1, but got {count}")
+        raise fields.wrong(written[0], f"must be at least 1, but got {count}")
     pattern = _pattern(fields, rules, layers)
     if not any(pattern):
         return {}
