@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def tune(
-    model: Annotated[str, typer.Option("--model", "-m", help="Name or YAML file.")] = "",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="Name, YAML file or config.json.")
+    ] = "",
     gpu: Annotated[str, typer.Option("--gpu", "-g", help="Name or YAML file.")] = "",
     count: Annotated[int, typer.Option("--count", "-n", help="Number of GPUs.")] = 0,
     cluster: ClusterFile = None,

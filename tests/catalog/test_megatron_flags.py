@@ -59,6 +59,8 @@ SAME = {
     "--use-rotary-position-embeddings": "the old name of --position-embedding-type rope",
     "--rope-type": "latent attention takes YaRN by default, and other attention has no flag for it",
     "--max-position-embeddings": "the longest row of a run in the scripts that state it",
+    "--hidden-dropout": "the scripts' trainer sets it",
+    "--attention-dropout": "the scripts' trainer sets it",
     "--mtp-num-layers": "whether these layers train is up to the run",
 }
 """Flags that say nothing of the model, or say it twice."""
@@ -127,6 +129,11 @@ def test_flags_equal_those_of_the_script(script, flags):
         if ours.get(flag) != theirs.get(flag) and flag not in explained(model, script)
     }
     assert not different
+
+
+def test_dropout_is_stated_as_megatron_would_have_some():
+    flags = megatron_flags(load_model("qwen3-8b"))
+    assert flags["--hidden-dropout"] == flags["--attention-dropout"] == 0.0
 
 
 def test_every_supported_script_is_covered():
