@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attune.report.words import grid, size
+from attune.report.words import grid, number, say, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,11 +52,12 @@ def draw_models(models: Sequence[ListedModel], console: Console) -> None:
             size(model.active_parameters),
         )
     console.print(table)
+    say(console, "active: parameters that one token meets, without the input embedding")
 
 
 def draw_gpus(gpus: Sequence[ListedGpu], console: Console) -> None:
     """One line a GPU: id, memory, peak, GPUs per node, price."""
-    table = grid(["GPU", "kind", "memory GB", "bf16 TFLOP/s", "per node", "$ / hour"], left=2)
+    table = grid(["GPU", "kind", "memory GB", "bf16 TFLOP/s", "per node", "$/GPU-hour"], left=2)
     for gpu in gpus:
         table.add_row(
             gpu.id,
@@ -64,6 +65,7 @@ def draw_gpus(gpus: Sequence[ListedGpu], console: Console) -> None:
             f"{gpu.memory_gb:g}",
             f"{gpu.peak_bf16_tflops:g}",
             str(gpu.per_node),
-            f"{gpu.usd_per_gpu_hour:g}",
+            number(gpu.usd_per_gpu_hour, 2),
         )
     console.print(table)
+    say(console, "TFLOP/s: dense peak. Prices are list prices or estimates; --cluster sets yours")

@@ -21,8 +21,10 @@ def experts(fields: Fields, layers: int) -> dict[str, Any]:
         return {}
     count = fields.optional_integer("expert_count", least=0)
     written = fields.keys("expert_count")
-    if not count and rules.optional and written:
-        return {}
+    # The classes with a sparse step take 0 for a dense model, the others null.
+    if rules.optional and written and (count is None or rules.pattern == "sparse_step"):
+        if not count:
+            return {}
     if count is None:
         raise fields.absent("expert_count")
     if not count:
@@ -53,7 +55,7 @@ def _experts(fields: Fields, rules: ExpertRules, count: int) -> dict[str, Any]:
         "top_k": top_k,
         "ffn": ffn,
         "shared_ffn": shared,
-        "shared_gate": rules.shared_gate and shared > 0,
+        "shared_gate": rules.shared_gate,
         "score": score,
         "pre_softmax": score == "softmax" and _softmax_first(fields, rules),
         "expert_bias": _expert_bias(fields, rules),

@@ -64,8 +64,6 @@ def _workload(config: WorkerConfig) -> Iterator[str]:
     workload = config.workload
     if workload.precision not in ("bf16", "fp32"):
         yield f"trains in bf16 or fp32, but the workload asks for {workload.precision}"
-    if workload.rows != "synthetic":
-        yield f"has synthetic rows only, but the workload asks for `{workload.rows}`"
 
 
 def _layout(config: WorkerConfig) -> Iterator[str]:
