@@ -24,7 +24,7 @@ from attune.cli.options import (
 if TYPE_CHECKING:
     from attune.verbs.tune import Campaign
 
-_MODEL = "Name (`attune models`) or YAML file; not with --resume."
+_MODEL = "Name (`attune models`), YAML file or config.json; not with --resume."
 _GPU = "Name (`attune gpus`) or YAML file; not with --resume."
 
 
