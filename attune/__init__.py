@@ -10,6 +10,7 @@ _DOORS = {
     "Target": "target",
     "build_rows": "rows",
     "check_rows": "rows",
+    "convert_rows": "rows",
     "explain": "explain",
     "export_recipe": "recipe",
     "find_experiments": "report",
