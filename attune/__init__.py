@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 _DOORS = {
     "Target": "target",
+    "add_model": "catalogue",
     "build_rows": "rows",
     "check_rows": "rows",
     "convert_rows": "rows",

@@ -32,6 +32,10 @@ class LayerBytes:
     """What selective recompute of `mlp` brings back in the backward pass of a dense layer."""
     moe_recomputed: Floats
     """What selective recompute of `moe` or `moe_act` brings back in that of a MoE layer."""
+    dense_mlp: Floats
+    """What the MLP of a dense layer keeps of it, gone when attention goes backward."""
+    moe_mlp: Floats
+    """The same of a MoE layer."""
     checkpoint: Floats
     """Input of one fully recomputed layer."""
 
@@ -42,7 +46,7 @@ def layer_bytes(columns: Columns, stack: Stack) -> LayerBytes:
     recomputes = columns.table.recomputes
     attention = _attention(columns, stack, recomputes("core_attn"), recomputes("mla_up_proj"))
     working = _attention(columns, stack, none, none)
-    norms = _norms(columns, recomputes("layernorm"))
+    norms = _norms(columns, recomputes("layernorm")) + _masks(columns, stack)
     dense, experts = _mlp(columns, stack, columns.model.ffn), _experts(columns, stack, none)
     selected = _experts(columns, stack, recomputes("moe_act"))
     selected -= np.where(recomputes("shared_experts"), _shared(columns, stack), 0.0)
@@ -50,19 +54,29 @@ def layer_bytes(columns: Columns, stack: Stack) -> LayerBytes:
     return LayerBytes(
         dense=attention + norms + keeps_mlp * dense,
         moe=attention + norms + keeps_moe * selected,
-        dense_working=working + _norms(columns, none) + dense,
-        moe_working=working + _norms(columns, none) + experts,
+        dense_working=working + _norms(columns, none) + _masks(columns, stack) + dense,
+        moe_working=working + _norms(columns, none) + _masks(columns, stack) + experts,
         mlp_recomputed=dense * ~keeps_mlp,
         moe_recomputed=np.where(keeps_moe, experts - selected, experts),
+        dense_mlp=keeps_mlp * dense,
+        moe_mlp=keeps_moe * selected,
         checkpoint=columns.width * columns.sharded * columns.model.hidden,
     )
 
 
 def _norms(columns: Columns, recomputed: Bools) -> Floats:
-    """Inputs, outputs and statistics of the two norms of a layer."""
+    """Inputs, outputs and statistics of the norms of a layer."""
     one = columns.width * columns.sharded * columns.model.hidden
-    norms: Floats = 2 * (one + np.where(recomputed, 0.0, one) + 4 * columns.sharded)
+    norms: Floats = columns.model.norms * (
+        one + np.where(recomputed, 0.0, one) + 4 * columns.sharded
+    )
     return norms
+
+
+def _masks(columns: Columns, stack: Stack) -> Floats:
+    """Dropout masks after attention and MLP, one byte per element."""
+    masks: Floats = 2.0 * stack.hidden_dropout * columns.sharded * columns.model.hidden
+    return masks
 
 
 def _attention(columns: Columns, stack: Stack, no_scores: Bools, no_up: Bools) -> Floats:
@@ -92,10 +106,12 @@ def _attention(columns: Columns, stack: Stack, no_scores: Bools, no_up: Bools) -
 def _core(columns: Columns, stack: Stack, output: Floats, no_scores: Bools) -> Floats:
     heads = columns.model.heads / columns.tp
     if not stack.flash:
-        scores = columns.width * columns.tokens * columns.workload.row_tokens * heads
-        return np.where(no_scores, 0.0, 2 * scores)
+        scores = columns.tokens * columns.workload.row_tokens * heads
+        each = columns.width + stack.attention_dropout * (1 + columns.width)
+        return np.where(no_scores, 0.0, each * scores)
     kept = 4 * columns.tokens * heads
     twice = (columns.cp > 1) & stack.context_output_kept
+    kept = kept + np.where(stack.attention_copy & (columns.rows > 1), output, 0.0)
     return kept + np.where(twice, output, 0.0)
 
 
@@ -129,6 +145,9 @@ def _experts(columns: Columns, stack: Stack, no_activation: Bools) -> Floats:
     router = columns.sharded * experts.count * stack.router_bytes
     up = (2 if model.gated else 1) + (0 if stack.fused else 2)  # activation, probabilities
     hidden = width * routed * experts.ffn / columns.etp
-    activation = np.where(no_activation, 0.0, hidden)
+    # Megatron fuses the routing probabilities into SwiGLU only: others keep the activation and
+    # its product with them.
+    copies = 2 if stack.fused and not model.gated else 1
+    activation = np.where(no_activation, 0.0, copies * hidden)
     dispatched = width * routed * model.hidden
     return router + dispatched + up * hidden + activation + 4 * routed + _shared(columns, stack)

@@ -7,7 +7,7 @@ import numpy as np
 from attune.estimate.columns import Columns
 from attune.estimate.machine import Machine
 from attune.estimate.operations import Passes
-from attune.layout.table import Floats
+from attune.layout.table import Bools, Floats
 
 
 def core_time(columns: Columns, machine: Machine, *, flash: bool) -> Passes:
@@ -37,7 +37,10 @@ def _span(columns: Columns) -> float:
     """Keys that the average query attends to: the causal half, less where a window slides."""
     row, window = columns.workload.row_tokens, columns.model.window
     half = row / 2
-    return half if window is None else (half + min(window, half)) / 2
+    if window is None:
+        return half
+    share = columns.model.windowed_share
+    return share * min(window, half) + (1 - share) * half
 
 
 def _flash(columns: Columns, machine: Machine) -> Passes:
@@ -58,10 +61,20 @@ def _unfused(columns: Columns, machine: Machine) -> Passes:
     scores = columns.tokens * columns.workload.row_tokens * heads
     flops = 2 * scores * (query + value)
     rate = machine.peak * machine.attention
-    width = columns.width / 2
-    forward = flops / rate + 13 * width * scores / machine.memory + 5 * machine.kernel_s
-    backward = 2 * flops / rate + 17 * width * scores / machine.memory + 8 * machine.kernel_s
+    traffic = columns.width / 2 * scores / machine.memory
+    traffic = traffic * np.where(fused_softmax(columns), 1.0, machine.softmax)
+    forward = flops / rate + 13 * traffic + 5 * machine.kernel_s
+    backward = 2 * flops / rate + 17 * traffic + 8 * machine.kernel_s
     return Passes(forward, backward)
+
+
+def fused_softmax(columns: Columns) -> Bools:
+    """Whether Megatron's fused softmax kernel takes the scores: short rows, and a multiple of
+    four matrices (its `is_kernel_available`)."""
+    matrices = np.round(columns.rows * columns.model.heads / columns.tp)
+    short = columns.workload.row_tokens <= 2048
+    fused: Bools = (matrices % 4 == 0) & short
+    return fused
 
 
 def _sparse(columns: Columns, machine: Machine) -> Passes:

@@ -71,9 +71,14 @@ def context_exchange(columns: Columns, machine: Machine, bytes_per_token: Floats
     return time
 
 
-def stage_transfer(columns: Columns, machine: Machine) -> Floats:
-    """Seconds in which a microbatch's activations go to the next stage."""
-    size = columns.width * columns.sharded * columns.model.hidden
+def stage_transfer(columns: Columns, machine: Machine, *, scattered: bool = False) -> Floats:
+    """Seconds in which a microbatch's activations go to the next stage.
+
+    `scattered`: every tensor rank sends its part, though activations are not sharded (the
+    scatter-gather of arXiv 2104.04473).
+    """
+    tokens = columns.tokens / columns.tp if scattered else columns.sharded
+    size = columns.width * tokens * columns.model.hidden
     away = columns.tp * columns.cp * columns.dp >= machine.node
     away = away & (columns.cluster.count > machine.node)
     network = size / machine.network_link + machine.network_latency_s

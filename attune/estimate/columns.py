@@ -100,24 +100,15 @@ def columns_of(model: Model, cluster: Cluster, workload: Workload, table: Layout
         microbatches=pack(table, cluster.count, workload.global_batch).per_rank,
         tokens=tokens,
         shards=shards,
-        routed=_routed(model, workload, table, tokens / shards, tp, ep, etp),
+        routed=_routed(model, workload, tokens / shards, ep, etp),
         width=4 if workload.precision == "fp32" else 2,
     )
 
 
-def _routed(
-    model: Model,
-    workload: Workload,
-    table: LayoutTable,
-    sharded: Floats,
-    tp: Floats,
-    ep: Floats,
-    etp: Floats,
-) -> Floats:
+def _routed(model: Model, workload: Workload, sharded: Floats, ep: Floats, etp: Floats) -> Floats:
     if model.experts is None:
         return np.zeros_like(sharded)
     imbalance = 1.0 if workload.routing == "balanced" else np.where(ep > 1, IMBALANCE, 1.0)
-    gathered = sharded * np.where(table.sequence_parallel, tp, 1.0) * model.experts.top_k
-    all_gather = table.dispatcher == DISPATCHERS.index("allgather")
-    routed: Floats = imbalance * np.where(all_gather, gathered, sharded * model.experts.top_k * etp)
+    # Tokens of the ETP x EP group, of which every rank's experts get a share of 1 / EP.
+    routed: Floats = imbalance * sharded * model.experts.top_k * etp
     return routed

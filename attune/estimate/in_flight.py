@@ -27,13 +27,21 @@ class InFlight:
     """Whether the stage's last layer is dense."""
     moe_last: Bools
     """Whether the stage's last layer is a MoE layer."""
+    embedding: Floats
+    """Microbatches alive of the chunk that holds the embedding."""
+    head: Floats
+    """Microbatches alive of the chunk that holds the head."""
 
 
-def in_flight(model: Model, columns: Columns, splits: StageSplits) -> InFlight:
+def in_flight(
+    model: Model, columns: Columns, splits: StageSplits, microbatch_group: int = 0
+) -> InFlight:
     """Layer passes alive per stage, computed once per distinct schedule."""
     keys, place = _schedules(columns, splits)
     split, microbatches, full, block, layers, extra = keys.T
-    counts = live_chunks(splits.pp[split], splits.vpp[split], microbatches, extra, splits.layers)
+    pp, vpp = splits.pp[split], splits.vpp[split]
+    group = np.full_like(pp, microbatch_group) if microbatch_group else pp
+    counts = live_chunks(pp, vpp, microbatches, extra, splits.layers, group)
     dense = splits.dense_layers(model)[split]
     moe = splits.moe_layers(model)[split]
     per_chunk = layers[:, None, None]
@@ -47,13 +55,26 @@ def in_flight(model: Model, columns: Columns, splits: StageSplits) -> InFlight:
         for cells in (dense - redone_dense, moe - (redone - redone_dense), inputs)
     ]
     moe_last = (moe.sum(axis=2) > 0)[place]
+    embedding, head = _ends(counts, pp, vpp)
     return InFlight(
+        embedding=embedding[place],
+        head=head[place],
         dense=alive[0],
         moe=alive[1],
         checkpoints=alive[2],
         dense_last=(dense.sum(axis=2) > 0)[place] & ~moe_last,
         moe_last=moe_last,
     )
+
+
+def _ends(counts: Ints, pp: Ints, vpp: Ints) -> tuple[Floats, Floats]:
+    """[k, P] live microbatches of the first and of the last chunk, 0 on the stages between."""
+    embedding, head = np.zeros(counts.shape[:2]), np.zeros(counts.shape[:2])
+    every = np.arange(len(counts))
+    last = np.maximum(pp, 1) - 1
+    embedding[:, 0] = counts[:, 0, 0]
+    head[every, last] = counts[every, last, np.maximum(vpp, 1) - 1]
+    return embedding, head
 
 
 def _schedules(columns: Columns, splits: StageSplits) -> tuple[Ints, Ints]:
@@ -69,21 +90,25 @@ def _schedules(columns: Columns, splits: StageSplits) -> tuple[Ints, Ints]:
     return np.stack([key[rows] for key in keys], axis=1), place
 
 
-def live_chunks(pp: Ints, vpp: Ints, microbatches: Ints, extra: Ints, layers: Ints) -> Ints:
+def live_chunks(
+    pp: Ints, vpp: Ints, microbatches: Ints, extra: Ints, layers: Ints, group: Ints | None = None
+) -> Ints:
     """[k, P, V] microbatches of each chunk alive at the first backward pass.
 
     Warm-up of megatron-core: PP - p - 1 microbatches, or with virtual stages
-    2 (PP - p - 1) + (VPP - 1) PP chunk passes, one more with overlapped experts. The chunks go
-    through in groups of PP microbatches. `layers` [u, P, V] gives the shape.
+    2 (PP - p - 1) + (VPP - 1) G chunk passes, one more with overlapped experts. The chunks go
+    through in groups of G microbatches, PP unless `group` says otherwise. `layers` [u, P, V]
+    gives the shape.
     """
     pp, vpp = np.maximum(pp, 1), np.maximum(vpp, 1)
+    together = pp if group is None else np.maximum(group, 1)
     stage = np.arange(layers.shape[1])[None, :]
     before = np.maximum(pp[:, None] - stage - 1, 0)
     interleaved = (vpp > 1)[:, None]
-    warmup = np.where(interleaved, 2 * before + ((vpp - 1) * pp + extra)[:, None], before)
+    warmup = np.where(interleaved, 2 * before + ((vpp - 1) * together + extra)[:, None], before)
     passes = np.minimum(warmup + 1, (microbatches * vpp)[:, None])
-    group, cycle = pp[:, None, None], (pp * vpp)[:, None, None]
+    several, cycle = together[:, None, None], (together * vpp)[:, None, None]
     chunk = np.arange(layers.shape[2])[None, None, :]
     whole, rest = passes[:, :, None] // cycle, passes[:, :, None] % cycle
-    counts: Ints = whole * group + np.clip(rest - chunk * group, 0, group)
+    counts: Ints = whole * several + np.clip(rest - chunk * several, 0, several)
     return counts * (chunk < vpp[:, None, None]) * (stage < pp[:, None])[:, :, None]

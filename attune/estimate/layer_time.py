@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attune.estimate import linears
-from attune.estimate.attention import core_time, head_sizes, key_heads
+from attune.estimate.attention import core_time, fused_softmax, head_sizes, key_heads
 from attune.estimate.collectives import context_exchange, tensor_exchange, token_exchange
 from attune.estimate.columns import Columns
 from attune.estimate.machine import Machine
@@ -16,10 +16,8 @@ from attune.estimate.stack import Stack
 from attune.layout.table import Floats
 
 STAGE_PARTS = ("compute", "attention", "tensor", "context", "expert", "host")
-_KERNELS = {"flash": 22.0, "unfused": 26.0, "tensor": 4.0, "moe": 45.0}
+_KERNELS = {"flash": 22.0, "unfused": 26.0, "tensor": 4.0, "moe": 45.0, "softmax": 14.0}
 """Kernels launched per layer pass (counted in megatron-core's forward)."""
-_SHARPNESS = 8.0
-"""Exponent of the smooth maximum of device and host time."""
 _LEAST_EXPOSED = 0.05
 """Share of a hidden exchange that stays visible."""
 
@@ -65,6 +63,8 @@ def layer_times(
     context = _context(columns, machine, core)
     kernels = np.where(columns.tp > 1, _KERNELS["tensor"], 0.0)
     kernels = kernels + _KERNELS["flash" if stack.flash else "unfused"]
+    if not stack.flash:
+        kernels = kernels + np.where(fused_softmax(columns), 0.0, _KERNELS["softmax"])
     none = Passes(np.zeros_like(columns.tp), np.zeros_like(columns.tp))
     mlp = linears.mlp(columns, machine, columns.model.ffn)
     dense = _Work(
@@ -79,7 +79,7 @@ def layer_times(
     dense_time = _layer(columns, machine, dense, _graphs(columns, 0.9), redone_mlp, none.forward)
     moe = dense_time
     if columns.model.experts is not None:
-        moe = _moe_layer(columns, machine, dense, attention)
+        moe = _moe_layer(columns, machine, dense, attention, 0.9 if stack.whole_graphs else 0.54)
     return dense_time, moe, _head(columns, machine, stack)
 
 
@@ -88,7 +88,9 @@ def _graphs(columns: Columns, saved: float) -> Floats:
     return np.where(columns.table.cuda_graphs, 1.0 - saved, 1.0)
 
 
-def _moe_layer(columns: Columns, machine: Machine, dense: _Work, attention: Passes) -> LayerTime:
+def _moe_layer(
+    columns: Columns, machine: Machine, dense: _Work, attention: Passes, graphed: float
+) -> LayerTime:
     routed = linears.experts(columns, machine)
     exchange = _exchange(columns, machine)
     # Under TP with ETP 1 only attention and shared experts gather their tokens.
@@ -109,7 +111,7 @@ def _moe_layer(columns: Columns, machine: Machine, dense: _Work, attention: Pass
         columns,
         machine,
         work,
-        _graphs(columns, 0.54),
+        _graphs(columns, graphed),
         routed.forward * redone,
         exchange.forward * redone,
     )
@@ -131,7 +133,8 @@ def _layer(
     device = device + work.context + work.expert + Passes(work.tensor, work.tensor)
     launch = machine.host_kernel_s * work.kernels * graphs
     host = Passes(
-        _waiting(device.forward, launch), _waiting(device.backward, machine.host_backward * launch)
+        _waiting(machine, device.forward, launch),
+        _waiting(machine, device.backward, machine.host_backward * launch),
     )
     again = _full_share(columns)
     scores = columns.table.recomputes("core_attn") * work.attention.forward
@@ -154,11 +157,12 @@ def _both(passes: Passes, again: Floats) -> Floats:
     return passes.forward * (1 + again) + passes.backward
 
 
-def _waiting(device: Floats, host: Floats) -> Floats:
+def _waiting(machine: Machine, device: Floats, host: Floats) -> Floats:
     """Time beyond the device's own, where the host launches more slowly than it computes."""
     largest = np.maximum(device, host)
-    smooth = (device / largest) ** _SHARPNESS + (host / largest) ** _SHARPNESS
-    waiting: Floats = largest * smooth ** (1 / _SHARPNESS) - device
+    power = machine.sharpness
+    smooth = (device / largest) ** power + (host / largest) ** power
+    waiting: Floats = largest * smooth ** (1 / power) - device
     return waiting
 
 

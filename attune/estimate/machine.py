@@ -28,6 +28,9 @@ DEFAULTS = {
     "ramp": 128.0,
     "offload_ns": 4.0,
     "copy_gbps": 25.0,
+    "elementwise": 1.0,
+    "sharpness": 8.0,
+    "softmax": 1.6,
 }
 """Terms of the time model where the catalogue's GPU has none fitted (`efficiency:` there).
 
@@ -35,7 +38,10 @@ Shares of peak: dense, FP8 and grouped GEMM plateaus, attention core (and its ba
 forward), memory bandwidth, ring collectives inside the node and across nodes, all-to-all across
 nodes, share of a backward pass that hides data-parallel traffic. Device and host time per kernel,
 host cost of backward over forward, fixed times per step and per microbatch and chunk, bytes the
-optimizer moves per parameter, elements after which a GEMM's inner loop reaches half speed.
+optimizer moves per parameter, elements after which a GEMM's inner loop reaches half speed, traffic
+of elementwise work over its least, exponent of the smooth maximum of device and host time, traffic
+of scale, mask and softmax as kernels of their own over the fused one. `node_latency_us` and
+`network_latency_us` replace those of the links.
 Source: defaults of a study on 700 published step times (A100, H100, B200), median error about
 10 to 25 % before any fit. Host Adam: 1.6 ns per parameter if one rank has the host for itself
 (0.75 s to 1.68 s at full offload of a 0.6 B model, NeMo-RL PR 3628), 3 to 8 where eight ranks share
@@ -67,7 +73,7 @@ class Machine:
     host_kernel_s: float
     host_backward: float
     node: int
-    """GPUs of one node."""
+    """GPUs that the fast link joins."""
     node_link: float
     """Bytes/s inside the node."""
     node_latency_s: float
@@ -84,6 +90,12 @@ class Machine:
     """Host seconds per offloaded parameter of one rank."""
     copy: float
     """Bytes/s between host and device."""
+    elementwise: float
+    """Traffic of elementwise work over what its tensors need at least."""
+    sharpness: float
+    """Exponent of the smooth maximum of device and host time."""
+    softmax: float
+    """Traffic of scale, mask and softmax of their own over the fused kernel's."""
 
 
 def machine_of(cluster: Cluster, workload: Workload) -> Machine:
@@ -107,12 +119,12 @@ def machine_of(cluster: Cluster, workload: Workload) -> Machine:
         kernel_s=terms["kernel_us"] * 1e-6,
         host_kernel_s=terms["host_kernel_us"] * 1e-6,
         host_backward=terms["host_backward"],
-        node=cluster.per_node,
+        node=cluster.link_domain,
         node_link=gpu.node_link.bandwidth_gbps * 1e9 * terms["node_link"],
-        node_latency_s=gpu.node_link.latency_us * 1e-6,
+        node_latency_s=terms.get("node_latency_us", gpu.node_link.latency_us) * 1e-6,
         network_link=gpu.network_link.bandwidth_gbps * 1e9 * terms["network_link"],
         network_all_to_all=gpu.network_link.bandwidth_gbps * 1e9 * terms["network_all_to_all"],
-        network_latency_s=gpu.network_link.latency_us * 1e-6,
+        network_latency_s=terms.get("network_latency_us", gpu.network_link.latency_us) * 1e-6,
         hidden_share=terms["hidden_share"],
         step_s=terms["step_ms"] * 1e-3,
         microbatch_s=terms["microbatch_ms"] * 1e-3,
@@ -120,6 +132,9 @@ def machine_of(cluster: Cluster, workload: Workload) -> Machine:
         ramp=terms["ramp"],
         offload_s=terms["offload_ns"] * 1e-9,
         copy=terms["copy_gbps"] * 1e9,
+        elementwise=terms["elementwise"],
+        sharpness=terms["sharpness"],
+        softmax=terms["softmax"],
     )
 
 

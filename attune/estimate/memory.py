@@ -13,6 +13,7 @@ from attune.estimate.activations import layer_bytes
 from attune.estimate.calibration import NO_CALIBRATION, Calibration
 from attune.estimate.chunks import padded, schedule_chunks
 from attune.estimate.columns import Columns, columns_of
+from attune.estimate.ends import end_bytes, trained_parameters, with_mtp
 from attune.estimate.fits import ROUTING_SIGMA, STATED_SIGMA, probability
 from attune.estimate.in_flight import in_flight
 from attune.estimate.stack import Stack, stack_of
@@ -115,11 +116,13 @@ def _chunk(
     model, table = columns.model, columns.table
     splits = stage_splits(model, table)
     stages = _stages(model, splits)
-    held = states(columns, stack, stage_parameters(model, table, splits), stages)
-    alive = in_flight(model, columns, splits)
+    counts = stage_parameters(model, table, splits)
+    held = states(columns, stack, trained_parameters(columns, stack, counts, stages.last), stages)
+    alive = with_mtp(columns, stack, in_flight(model, columns, splits, stack.microbatch_group))
     layers = layer_bytes(columns, stack)
     kept = alive.dense * layers.dense[:, None] + alive.moe * layers.moe[:, None]
     kept = kept + alive.checkpoints * layers.checkpoint[:, None]
+    kept = kept + end_bytes(columns, stack, alive, layers)
     moment = transient_bytes(columns, stack, layers, alive, stages.last)
     parts = _at_peak(held, stack.heap * kept, stack.heap * moment, stages.exists)
     factor = calibration.multiplier("memory") / GIB

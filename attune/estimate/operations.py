@@ -96,7 +96,8 @@ def _accumulation(columns: Columns, weights: Floats, machine: Machine) -> Floats
 
 def elementwise(machine: Machine, forward: Floats, backward: Floats, kernels: float) -> Passes:
     """Memory-bound work that moves so many bytes in each pass."""
+    speed = machine.memory / machine.elementwise
     return Passes(
-        forward / machine.memory + kernels * machine.kernel_s,
-        backward / machine.memory + 1.25 * kernels * machine.kernel_s,
+        forward / speed + kernels * machine.kernel_s,
+        backward / speed + 1.25 * kernels * machine.kernel_s,
     )

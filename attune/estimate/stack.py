@@ -39,6 +39,41 @@ class Stack:
     """TE's workspace alone, on stages without a torch matmul."""
     grouped_workspace_bytes: float = 128 * MIB
     """Workspaces of the grouped GEMM."""
+    hidden_dropout: bool = False
+    """Dropout after attention, MLP and embedding: a mask of one byte per element each."""
+    attention_dropout: bool = False
+    """Dropout of unfused attention scores: a mask and the dropped scores."""
+    attention_copy: bool = False
+    """Attention keeps its output in two orders where a microbatch has several rows (FlashAttention
+    2 behind TE; cuDNN's does not)."""
+    attention_mask: bool = False
+    """The data loader makes a mask of one byte per pair of tokens, for the ends of the pipeline."""
+    low_gradients: bool = False
+    """bf16 gradients kept beside the accumulated float32 ones (DeepSpeed's BF16 engine)."""
+    learned_positions: bool = False
+    """A learned embedding of every position beside that of the vocabulary."""
+    microbatch_group: int = 0
+    """Microbatches that go through a virtual stage in one group; 0 is PP, the default."""
+    optimizer_instances: int = 1
+    """Copies of the distributed optimizer's shards (data-parallel ranks over ranks of a copy)."""
+    mtp_layers: int = 0
+    """Multi-token-prediction layers trained, on the last stage, each with the head's loss."""
+    boundary_tensors: float = 3.0
+    """Activations at the boundary held by a stage that receives from another: the next input,
+    the gradient being sent back and the last one. Chosen after seeing the last-rank peaks of
+    Megatron's 7B test with PP 4; DeepSeek-V2 on PP 2 agrees."""
+    deferred_head_gradients: int = 0
+    """Microbatches whose head weight gradient is deferred, with their logit gradients kept."""
+    score_buffer: bool = False
+    """One buffer for the scores of a microbatch, as megatron-core's own unfused attention keeps
+    for the life of the process."""
+    scattered_transfers: bool = False
+    """Every tensor rank sends a part of the activations to the next stage without sequence
+    parallelism too (Megatron of 2021)."""
+    whole_graphs: bool = False
+    """CUDA graphs hold a whole iteration, router and experts too."""
+    balanced_stages: bool = False
+    """Stages share the work evenly, by a split that is not stated."""
     reserved_dense: float = 1.03
     """Reserved over allocated, dense models."""
     reserved_moe: float = 1.065

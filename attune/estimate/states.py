@@ -47,7 +47,8 @@ def states(columns: Columns, stack: Stack, counts: StageParameters, stages: Stag
     (megatron-core distributed optimizer); fp32: 4, 4, 8.
     """
     whole = columns.workload.precision == "fp32"
-    shards = np.where(columns.table.distributed_optimizer, columns.dp * columns.cp, 1.0)[:, None]
+    ranks = np.maximum(columns.dp * columns.cp / stack.optimizer_instances, 1.0)
+    shards = np.where(columns.table.distributed_optimizer, ranks, 1.0)[:, None]
     expert_shards = np.where(columns.table.distributed_optimizer, columns.edp, 1.0)[:, None]
     # With the distributed optimizer the buffer ends on a multiple of 128 x shards.
     dense = np.where(
@@ -60,7 +61,7 @@ def states(columns: Columns, stack: Stack, counts: StageParameters, stages: Stag
     gradient_bytes = 4 if whole or columns.workload.gradient_precision == "fp32" else 2
     return States(
         weights=total * _weight_bytes(columns),
-        gradients=total * gradient_bytes,
+        gradients=total * (gradient_bytes + 2.0 * stack.low_gradients),
         optimizer=sharded * _optimizer_bytes(columns)[:, None],
         step=sharded * (0.0 if gradient_bytes == 4 else 4.0),
         # Pinned float32 and bf16 copies, gradients and both moments of the offloaded share.
@@ -95,6 +96,9 @@ def _workspace(columns: Columns, stack: Stack, stages: Stages) -> Floats:
     exchanges = (columns.tp > 1) | (columns.ep > 1)
     base = base + np.where(exchanges, stack.exchange_bytes, 0.0)[:, None]
     workspace: Floats = base + np.where(stages.moe, stack.grouped_workspace_bytes, 0.0)
+    if stack.score_buffer:
+        scores = columns.width * columns.tokens * columns.workload.row_tokens
+        workspace = workspace + (scores * columns.model.heads / columns.tp)[:, None]
     if stack.dummy_gradients:
         attention, experts, dense = _weight_shapes(columns)
         workspace = workspace + np.where(stages.dense | stages.moe, attention[:, None], 0.0)

@@ -87,15 +87,15 @@ def _chunk(
     model = columns.model
     splits = stage_splits(model, columns.table)
     place = splits.split
-    dense = splits.dense_layers(model).sum(axis=2)[place]
-    moe = splits.moe_layers(model).sum(axis=2)[place]
-    last = last_stage(splits)[place]
+    exists = splits.exists[place]
+    layers = splits.dense_layers(model).sum(axis=2), splits.moe_layers(model).sum(axis=2)
+    cells = _trained(model, stack, exists, *(x[place] for x in (*layers, last_stage(splits))))
     kinds = [_calibrated(x, calibration) for x in layer_times(columns, machine, stack)]
-    passes = 2 * stage_transfer(columns, machine) * columns.vpp * calibration.multiplier("pipeline")
+    sends = stage_transfer(columns, machine, scattered=stack.scattered_transfers)
+    passes = 2 * sends * columns.vpp * calibration.multiplier("pipeline")
     fixed = machine.microbatch_s * columns.vpp * calibration.part_multiplier("fixed")
-    cells = (dense, moe, last)
     work = _stage_seconds([kind.seconds for kind in kinds], cells)
-    work = np.where(splits.exists[place], work + (passes + fixed)[:, None], 0.0)
+    work = np.where(exists, work + (passes + fixed)[:, None], 0.0)
     busiest = work.argmax(axis=1)[:, None]
     number = columns.microbatches.astype(np.float64)
     there = [np.take_along_axis(x, busiest, axis=1)[:, 0] for x in cells]
@@ -118,6 +118,26 @@ def _chunk(
     return parts
 
 
+def _trained(
+    model: Model, stack: Stack, exists: Bools, *cells: Ints | Bools
+) -> tuple[Floats, Floats, Floats]:
+    """[n, P] dense layers, MoE layers and heads of each stage, with multi-token prediction and
+    with the work spread evenly where the stack says so."""
+    dense, moe, last = (cell.astype(np.float64) for cell in cells)
+    if model.experts:
+        moe = moe + stack.mtp_layers * last
+    else:
+        dense = dense + stack.mtp_layers * last
+    heads = last * (1.0 + stack.mtp_layers)
+    if not stack.balanced_stages:
+        return dense, moe, heads
+    share = exists / exists.sum(axis=1, keepdims=True)
+    extra = float(stack.mtp_layers)
+    all_moe = model.layers - model.first_moe_layer + (extra if model.experts else 0.0)
+    all_dense = model.first_moe_layer + (0.0 if model.experts else extra)
+    return share * all_dense, share * all_moe, share * (1.0 + extra)
+
+
 def _calibrated(time: LayerTime, calibration: Calibration) -> LayerTime:
     return LayerTime(
         parts={n: value * calibration.part_multiplier(n) for n, value in time.parts.items()},
@@ -126,7 +146,7 @@ def _calibrated(time: LayerTime, calibration: Calibration) -> LayerTime:
     )
 
 
-def _stage_seconds(seconds: Sequence[Floats], cells: Sequence[Ints | Bools]) -> Floats:
+def _stage_seconds(seconds: Sequence[Floats], cells: Sequence[Floats]) -> Floats:
     """[n, P] what the layers and the head of each stage take, given seconds of each kind."""
     total: Floats = np.sum([count * one[:, None] for count, one in zip(cells, seconds)], axis=0)
     return total

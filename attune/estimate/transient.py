@@ -21,8 +21,9 @@ def transient_bytes(
     """[n, P] bytes; `last` [n, P] marks the stage that holds the head."""
     dense = _dense_backward(columns, layers)
     moe = np.maximum(_moe_backward(columns, layers), _moe_forward(columns, stack, layers))
-    dense += _scores_gradient(columns, stack)
-    moe += _scores_gradient(columns, stack)
+    scores = layers.checkpoint + _scores_gradient(columns, stack)
+    dense = np.maximum(dense, scores - layers.dense_mlp)
+    moe = np.maximum(moe, scores - layers.moe_mlp)
     layer = np.where(alive.moe_last, moe[:, None], 0.0)
     layer = np.maximum(layer, np.where(alive.dense_last, dense[:, None], 0.0))
     head = _head(columns, stack)
@@ -71,11 +72,11 @@ def _moe_forward(columns: Columns, stack: Stack, layers: LayerBytes) -> Floats:
 
 
 def _scores_gradient(columns: Columns, stack: Stack) -> Floats:
-    """Gradient of unfused attention scores, beside what the layer's MLP needs."""
+    """Gradients of the scores of unfused attention, before and after the softmax."""
     if stack.flash:
         return np.zeros_like(columns.tokens)
     heads = columns.model.heads / columns.tp
-    return columns.width * columns.tokens * columns.workload.row_tokens * heads
+    return 2 * columns.width * columns.tokens * columns.workload.row_tokens * heads
 
 
 def _head(columns: Columns, stack: Stack) -> Floats:
@@ -87,5 +88,7 @@ def _head(columns: Columns, stack: Stack) -> Floats:
     gradient = width * model.hidden * shard * stack.head_gradient
     whole = width * columns.tokens * model.hidden
     backward = logits + gradient + _gathered(columns) + whole
-    moment: Floats = norm + np.maximum(stack.loss_copies / 2 * logits, backward)
+    copies = stack.loss_copies / 2 + (model.logit_cap is not None)
+    kept = stack.deferred_head_gradients * logits
+    moment: Floats = norm + kept + np.maximum(copies * logits, backward)
     return moment
