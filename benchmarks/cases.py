@@ -126,6 +126,14 @@ def _refuse(row: Row) -> None:
         ("FP4 weights", lambda: "fp4" in row["precision"]),
         ("LoRA trains a few weights only", lambda: "lora" in notes or "task=peft" in notes),
         ("GPUs of several kinds", lambda: row["gpu"].startswith("mixed")),
+        (
+            "a known regression of that release (README of the measurements)",
+            lambda: row["arch_id"].startswith("gpt-oss") and "26.06.01" in row["framework"],
+        ),
+        (
+            "the source's count of gpt-oss FLOPs changed (README of the measurements)",
+            lambda: row["arch_id"].startswith("gpt-oss") and row["metric"] == "tflops_per_gpu",
+        ),
         ("no runtime of Megatron", lambda: row["framework"].startswith("mist")),
     )
     for reason, found in refused:
