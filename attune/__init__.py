@@ -8,6 +8,9 @@ __version__ = "0.1.0"
 
 _DOORS = {
     "Target": "target",
+    "add_model": "catalogue",
+    "build_rows": "rows",
+    "check_rows": "rows",
     "explain": "explain",
     "export_recipe": "recipe",
     "find_experiments": "report",
@@ -20,6 +23,7 @@ _DOORS = {
     "read_layout": "explain",
     "run_trial": "trial",
     "show_model": "catalogue",
+    "show_row": "rows",
     "tune": "tune",
     "verify_recipe": "recipe",
     "write_report": "report",

@@ -14,12 +14,19 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from attune.catalog.gpu import LARGEST_COUNT, Cluster, Gpu
+from attune.catalog.hf_config import ImportedModel, read_hf_config
 from attune.catalog.model import Model
+from attune.catalog.places import find_config, own_models_folder
 from attune.errors import AttuneError
 
 _ROOM = Path(__file__).resolve().parent
 _MAXIMUM_BYTES = 1_000_000
 _MAXIMUM_PROBLEMS = 8
+
+_PATHS = {
+    "model": "a YAML file, of a Hugging Face config.json or its folder",
+    "GPU": "a YAML file",
+}
 
 Entry = TypeVar("Entry", bound=BaseModel)
 
@@ -127,7 +134,7 @@ def _find(name: str, folder: str, word: str) -> tuple[str, Any]:
     hint = f"did you mean `{near}`? " if near else ""
     raise AttuneError(
         f"no {word} named `{name}`; {hint}`attune {word.lower()}s` lists all, "
-        "and the path of a YAML file is taken too"
+        f"and the path of {_PATHS[word]} is taken too"
     )
 
 
@@ -136,19 +143,54 @@ def _is_path(name: str) -> bool:
 
 
 def load_model(name: str) -> Model:
-    """The model of that loose name (`GLM4.5`), or of the YAML file at that path.
+    """The model of that loose name (`GLM4.5`), of a YAML file, or of a Hugging Face config.
+
+    A config is given as its file, as the folder that holds it, or as the id of a model in the
+    hub's cache.
 
     Raises:
         AttuneError: no such model (the nearest is suggested), or a damaged file.
+        UnmodelledError: a config of a model that attune cannot express.
     """
+    imported = load_hf_model(name)
+    if imported is not None:
+        return imported.model
     if _is_path(name):
-        path = Path(name)
-        data = read_yaml(path)
-        if isinstance(data, dict):
-            data = {"id": path.stem, "name": path.stem, "source": str(path), **data}
-        return parse(Model, data, name)
+        return _model_file(Path(name), name)
+    own = own_model_files().get(_fold(name))
+    if own is not None:
+        return _model_file(own, str(own))
     stem, data = _find(name, "models", "model")
     return parse(Model, {"id": stem, **data}, stem)
+
+
+def load_hf_model(name: str) -> ImportedModel | None:
+    """The model of that config, folder or hub id; None where `name` means none of them.
+
+    Raises:
+        AttuneError: a damaged config, or a folder without one.
+        UnmodelledError: a model that attune cannot express.
+    """
+    found = find_config(name)
+    return None if found is None else read_hf_config(found.path, found.name)
+
+
+def _model_file(path: Path, source: str) -> Model:
+    data = read_yaml(path)
+    if isinstance(data, dict):
+        data = {"id": path.stem, "name": path.stem, "source": str(path), **data}
+    return parse(Model, data, source)
+
+
+def write_model(model: Model) -> str:
+    """The text of a catalogue file that `load_model` reads back as `model`, its id apart."""
+    data = model.model_dump(mode="json", exclude={"id"}, exclude_defaults=True, exclude_none=True)
+    return yaml.safe_dump(data, sort_keys=False, width=100, allow_unicode=True)
+
+
+def own_model_files() -> dict[str, Path]:
+    """Catalogue files that the user added, by folded name."""
+    return {_fold(path.stem): path for path in sorted(own_models_folder().glob("*.yaml"))}
 
 
 def load_gpu(name: str) -> Gpu:

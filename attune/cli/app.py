@@ -17,6 +17,7 @@ from attune.cli import (
     plan,
     recipe,
     report,
+    rows,
     trial,
     tune,
 )
@@ -60,6 +61,7 @@ app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(rows.app, name="rows")
 app.add_typer(models.app, name="models")
 app.command("gpus")(gpus.gpus)
 

@@ -42,9 +42,11 @@ def explain(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Explain one layout, or judge a table.
+    """Explain one layout, or judge a table of them; nothing runs.
 
     Derived sizes, every broken rule with its cure, memory and step time by part.
+
+    Example: attune explain -m glm-4.5 -g h200 -n 128 -l "tp=4 pp=16 ep=8 first=5 last=3"
     """
     if table is not None:
         _judge(table, output, parameters, as_json)

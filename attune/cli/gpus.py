@@ -6,7 +6,7 @@ from attune.cli.options import AsJson
 
 
 def gpus(as_json: AsJson = False) -> None:
-    """List the GPUs."""
+    """List the GPUs of the catalogue."""
     from attune.cli.output import show
     from attune.report.catalogue import draw_gpus
     from attune.verbs.catalogue import list_gpus

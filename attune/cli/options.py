@@ -26,7 +26,9 @@ Count = Annotated[
 ClusterFile = Annotated[
     Path | None,
     typer.Option(
-        "--cluster", help="YAML file that replaces fields of the GPU.", rich_help_panel=_WHERE
+        "--cluster",
+        help="YAML file with your price, links, memory or GPUs per node.",
+        rich_help_panel=_WHERE,
     ),
 ]
 WorkloadFile = Annotated[
@@ -35,15 +37,21 @@ WorkloadFile = Annotated[
 ]
 RowTokens = Annotated[
     int | None,
-    typer.Option("--row-tokens", help="Tokens of a row [8192].", rich_help_panel=_WORKLOAD),
+    typer.Option(
+        "--row-tokens", help="Tokens of a row [8192; tiny models 128].", rich_help_panel=_WORKLOAD
+    ),
 ]
 GlobalBatch = Annotated[
     int | None,
-    typer.Option("--global-batch", help="Rows of a step [128].", rich_help_panel=_WORKLOAD),
+    typer.Option(
+        "--global-batch", help="Rows of a step [128; tiny models 16].", rich_help_panel=_WORKLOAD
+    ),
 ]
 PrecisionName = Annotated[
     str | None,
-    typer.Option("--precision", help="bf16, fp16, fp32 or fp8 [bf16].", rich_help_panel=_WORKLOAD),
+    typer.Option(
+        "--precision", help="bf16, fp16, fp32 or fp8 [bf16; tiny fp32].", rich_help_panel=_WORKLOAD
+    ),
 ]
 Steps = Annotated[
     int | None,
@@ -59,10 +67,13 @@ SpaceName = Annotated[
     str | None,
     typer.Option("--space", help="Search space: default, dense, moe, tiny, or a YAML file."),
 ]
-LauncherName = Annotated[str, typer.Option("--launcher", help="auto, local or simulated.")]
+LauncherName = Annotated[
+    str,
+    typer.Option("--launcher", help="What starts a run: auto, local (this machine) or simulated."),
+]
 VirtualName = Annotated[
     Literal["near", "far", "adversarial"],
-    typer.Option("--virtual", help="Which virtual cluster a simulated run obeys."),
+    typer.Option("--virtual", help="Simulated runs: how far the truth is from the estimator."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend GPU-hours without asking.")]

@@ -32,9 +32,11 @@ def plan(
     space: SpaceName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the best layouts without a trial.
+    """List the ten layouts predicted fastest; nothing runs.
 
-    Draws the search space, keeps what is legal and fits, and lists the ten best predicted.
+    Draws the search space, keeps what is legal and fits, and ranks by speed times P(fits).
+
+    Example: attune plan -m glm-4.5 -g h200 -n 128
     """
     from attune.cli.output import show
     from attune.report.plan import draw_plan

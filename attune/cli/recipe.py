@@ -9,19 +9,22 @@ import typer
 
 from attune.cli.options import AsJson
 
-app = typer.Typer(help="Work with recipe files.", no_args_is_help=True)
+app = typer.Typer(help="Check a recipe file.", no_args_is_help=True)
 
 
 @app.callback()
 def recipe() -> None:
-    """Work with recipe files."""
+    """Check a recipe file."""
 
 
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="The recipe.")], as_json: AsJson = False
 ) -> None:
-    """Check schema and arithmetic of a recipe; each wrong field is named with its reason."""
+    """Check schema and arithmetic of a recipe.
+
+    Each wrong field is named with its reason. The recipe may be ours or somebody else's.
+    """
     from attune.cli.output import show
     from attune.report.recipe import draw_checked_recipe
     from attune.verbs.recipe import verify_recipe

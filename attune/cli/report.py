@@ -13,7 +13,7 @@ def report(
     experiment: Annotated[str, typer.Argument(help="Id (`attune experiments`) or folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """Tell what a campaign found.
+    """Explain what a campaign found.
 
     The verdict, its checks and gains, every run, and what it cost.
     """

@@ -52,6 +52,8 @@ def trial(
     """Run one layout for a few steps.
 
     Prints the outcome, step time, throughput and memory per rank.
+
+    Example: attune trial -m tiny-moe -g cpu -n 4 -l "tp=2 ep=2"
     """
     from attune.cli.consent import ask
     from attune.cli.output import console, show

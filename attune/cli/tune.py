@@ -24,11 +24,16 @@ from attune.cli.options import (
 if TYPE_CHECKING:
     from attune.verbs.tune import Campaign
 
+_MODEL = "Name (`attune models`) or YAML file; not with --resume."
+_GPU = "Name (`attune gpus`) or YAML file; not with --resume."
+
 
 def tune(
-    model: Annotated[str, typer.Option("--model", "-m", help="Name or YAML file.")] = "",
-    gpu: Annotated[str, typer.Option("--gpu", "-g", help="Name or YAML file.")] = "",
-    count: Annotated[int, typer.Option("--count", "-n", help="Number of GPUs.")] = 0,
+    model: Annotated[str, typer.Option("--model", "-m", help=_MODEL, show_default=False)] = "",
+    gpu: Annotated[str, typer.Option("--gpu", "-g", help=_GPU, show_default=False)] = "",
+    count: Annotated[
+        int, typer.Option("--count", "-n", help="Number of GPUs.", show_default=False)
+    ] = 0,
     cluster: ClusterFile = None,
     workload: WorkloadFile = None,
     row_tokens: RowTokens = None,
@@ -38,7 +43,8 @@ def tune(
     rows: Rows = None,
     space: SpaceName = None,
     reference: Annotated[
-        Path | None, typer.Option("--reference", help="Recipe of the trusted layout.")
+        Path | None,
+        typer.Option("--reference", help="Recipe of the trusted layout [the model's own]."),
     ] = None,
     launcher: LauncherName = "auto",
     virtual: VirtualName = "near",
@@ -48,14 +54,15 @@ def tune(
     ] = None,
     min_gain: Annotated[
         float,
-        typer.Option("--min-gain", min=0, help="Stop when a trial promises less (fraction)."),
+        typer.Option("--min-gain", min=0, help="Stop when the next trial promises a smaller gain."),
     ] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
     experiment_name: Annotated[
         str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", help="Go on with this experiment.")
+        str | None,
+        typer.Option("--resume", help="Go on with this experiment (`attune experiments`)."),
     ] = None,
     worker_option: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     dry_run: Annotated[
@@ -66,6 +73,8 @@ def tune(
     """Find the fastest layout and write its recipe.
 
     Runs short trials on the hardware, and checks that the fast layout trains the same model.
+
+    Example: attune tune -m glm-4.5 -g h200 -n 128
     """
     from attune.cli.consent import ask
     from attune.cli.output import console

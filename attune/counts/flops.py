@@ -33,9 +33,9 @@ def attention_flops(model: Model) -> float:
 
 def _gemm_weights(model: Model) -> int:
     one = np.ones(1, dtype=np.int64)
-    moe = model.layers - model.first_moe_layer
+    moe = model.moe_count
     total = model.layers * int(weights.attention_matrices(model, one)[0])
-    total += model.first_moe_layer * weights.mlp_matrices(model, model.ffn)
+    total += (model.layers - moe) * weights.mlp_matrices(model, model.ffn)
     if model.experts:
         ffn = model.experts.top_k * model.experts.ffn + model.experts.shared_ffn
         total += moe * weights.mlp_matrices(model, ffn)

@@ -72,11 +72,13 @@ def last_stage(splits: StageSplits) -> Bools:
 
 def _ends(model: Model, table: LayoutTable, splits: StageSplits) -> Ints:
     """Embedding, final norm and head; a tied head has a copy of its own with PP over 1."""
-    vocabulary = weights.vocabulary_shard(model, np.maximum(table.tp, 1)[:, None])
+    tp = np.maximum(table.tp, 1)[:, None]
+    vocabulary = weights.vocabulary_shard(model, tp)
     first = first_stage(splits)[splits.split]
     last = last_stage(splits)[splits.split]
     own_head = ~(first & model.tied_embeddings)
-    ends: Ints = first * vocabulary + last * (model.hidden + own_head * vocabulary)
+    tail = weights.norm(model) + weights.head_bias(model, tp) + own_head * vocabulary
+    ends: Ints = first * vocabulary + last * tail
     return ends
 
 
@@ -90,13 +92,16 @@ def rank_parameters(model: Model, layout: Layout, world: int, rank: int) -> tupl
 def total_parameters(model: Model) -> int:
     """All parameters of the model without padding, buffers and MTP layers."""
     one = np.ones(1, dtype=np.int64)
-    moe = model.layers - model.first_moe_layer
+    moe = model.moe_count
     indexers = sum(map(model.indexer.computes, range(1, model.layers + 1))) if model.indexer else 0
-    layers = model.first_moe_layer * weights.dense_layer(model, one)
+    layers = (model.layers - moe) * weights.dense_layer(model, one)
     layers = layers + moe * (
         weights.moe_layer(model, one) + weights.routed_experts(model, one, one)
     )
-    ends = model.hidden + (1 if model.tied_embeddings else 2) * model.vocabulary * model.hidden
+    ends = (
+        weights.norm(model) + (1 if model.tied_embeddings else 2) * model.vocabulary * model.hidden
+    )
+    ends += model.head_bias * model.vocabulary
     return int(layers[0]) + indexers * weights.indexer_layer(model) + ends
 
 
@@ -106,12 +111,13 @@ def active_parameters(model: Model) -> int:
     Source: the convention of the published recipe pages, which this reproduces exactly.
     """
     one = np.ones(1, dtype=np.int64)
-    moe = model.layers - model.first_moe_layer
+    moe = model.moe_count
     indexers = sum(map(model.indexer.computes, range(1, model.layers + 1))) if model.indexer else 0
     total = model.layers * int(weights.attention_matrices(model, one)[0])
     total += indexers * weights.indexer_matrices(model)
-    total += model.first_moe_layer * weights.mlp_matrices(model, model.ffn)
+    total += (model.layers - moe) * weights.mlp_matrices(model, model.ffn)
     if model.experts:
         ffn = model.experts.top_k * model.experts.ffn + model.experts.shared_ffn
-        total += moe * (model.hidden * model.experts.count + weights.mlp_matrices(model, ffn))
+        gates = model.experts.count + model.experts.shared_gate
+        total += moe * (model.hidden * gates + weights.mlp_matrices(model, ffn))
     return total + model.vocabulary * model.hidden

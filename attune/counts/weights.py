@@ -32,7 +32,8 @@ def attention_vectors(model: Model, tp: Ints) -> Ints:
     if model.qk_norm and model.latent:
         count = count + (model.latent.q_rank or 0) + model.latent.kv_rank
     elif model.qk_norm:
-        count = count + 2 * model.head_dim
+        heads = model.heads + model.query_groups if model.qk_norm_whole else 2
+        count = count + heads * model.head_dim
     if model.qkv_bias:
         count = count + (model.heads + 2 * model.query_groups) * model.head_dim // tp
     if model.output_bias:
@@ -82,7 +83,8 @@ def moe_layer(model: Model, tp: Ints) -> Ints:
         return 0 * tp
     router = experts.count * (model.hidden + model.mlp_bias)
     shared = mlp_matrices(model, experts.shared_ffn) // tp
-    return _attention_layer(model, tp) + router + shared
+    gate = model.hidden if experts.shared_gate else 0
+    return _attention_layer(model, tp) + router + shared + gate
 
 
 def routed_experts(model: Model, ep: Ints, etp: Ints) -> Ints:
@@ -101,10 +103,23 @@ def indexer_layer(model: Model) -> int:
 
 def vocabulary_shard(model: Model, tp: Ints) -> Ints:
     """Parameters of the embedding, or of the head, on one tensor rank, padding included."""
-    padded = -(-model.vocabulary // (128 * tp)) * 128
-    return padded * model.hidden
+    return _vocabulary_rows(model, tp) * model.hidden
+
+
+def head_bias(model: Model, tp: Ints) -> Ints:
+    """Elements of the bias of the head on one tensor rank, padding included."""
+    return model.head_bias * _vocabulary_rows(model, tp)
+
+
+def _vocabulary_rows(model: Model, tp: Ints) -> Ints:
+    return -(-model.vocabulary // (128 * tp)) * 128
 
 
 def _attention_layer(model: Model, tp: Ints) -> Ints:
-    norms = 2 * model.hidden
+    norms = model.norms * norm(model)
     return attention_matrices(model, tp) + attention_vectors(model, tp) + norms
+
+
+def norm(model: Model) -> int:
+    """Parameters of one norm over the hidden size."""
+    return model.norm_vectors * model.hidden

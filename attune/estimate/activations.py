@@ -65,9 +65,11 @@ def layer_bytes(columns: Columns, stack: Stack) -> LayerBytes:
 
 
 def _norms(columns: Columns, recomputed: Bools) -> Floats:
-    """Inputs, outputs and statistics of the two norms of a layer."""
+    """Inputs, outputs and statistics of the norms of a layer."""
     one = columns.width * columns.sharded * columns.model.hidden
-    norms: Floats = 2 * (one + np.where(recomputed, 0.0, one) + 4 * columns.sharded)
+    norms: Floats = columns.model.norms * (
+        one + np.where(recomputed, 0.0, one) + 4 * columns.sharded
+    )
     return norms
 
 

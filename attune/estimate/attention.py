@@ -37,7 +37,10 @@ def _span(columns: Columns) -> float:
     """Keys that the average query attends to: the causal half, less where a window slides."""
     row, window = columns.workload.row_tokens, columns.model.window
     half = row / 2
-    return half if window is None else (half + min(window, half)) / 2
+    if window is None:
+        return half
+    share = columns.model.windowed_share
+    return share * min(window, half) + (1 - share) * half
 
 
 def _flash(columns: Columns, machine: Machine) -> Passes:

@@ -35,14 +35,19 @@ def attention_linears(columns: Columns, machine: Machine) -> Passes:
 
 
 def attention_elementwise(columns: Columns, machine: Machine) -> Passes:
-    """Norms, residuals and rotary embedding of a layer (20 and 26 bytes per token and hidden)."""
+    """Norms, residuals and rotary embedding of a layer.
+
+    20 and 26 bytes per token and hidden, with 4 and 6 for each norm beyond the usual two.
+    """
     query, _ = head_sizes(columns)
     width = columns.width / 2
     rotary = (
         6 * width * columns.tokens * query * (columns.model.heads / columns.tp + key_heads(columns))
     )
     base = columns.sharded * columns.model.hidden * width
-    return elementwise(machine, 20 * base + rotary, 26 * base + rotary, 6)
+    more = columns.model.norms - 2
+    forward, backward = (20 + 4 * more) * base + rotary, (26 + 6 * more) * base + rotary
+    return elementwise(machine, forward, backward, 6 + more)
 
 
 def mlp(columns: Columns, machine: Machine, ffn: int) -> Passes:

@@ -88,6 +88,7 @@ def _head(columns: Columns, stack: Stack) -> Floats:
     gradient = width * model.hidden * shard * stack.head_gradient
     whole = width * columns.tokens * model.hidden
     backward = logits + gradient + _gathered(columns) + whole
+    copies = stack.loss_copies / 2 + (model.logit_cap is not None)
     kept = stack.deferred_head_gradients * logits
-    moment: Floats = norm + kept + np.maximum(stack.loss_copies / 2 * logits, backward)
+    moment: Floats = norm + kept + np.maximum(copies * logits, backward)
     return moment

@@ -131,9 +131,7 @@ class Experiment:
         """Cuts a last line that a kill left unfinished, so the next event starts its own."""
         if self.journal_path.exists():
             data = self.journal_path.read_bytes()
-            whole = data[: data.rfind(b"\n") + 1]
-            if whole != data:
-                self.journal_path.write_bytes(whole)
+            os.truncate(self.journal_path, data.rfind(b"\n") + 1)
 
     def write_json(self, name: str, record: BaseModel | dict[str, Any]) -> None:
         """Writes a small JSON file of the experiment in one stroke."""

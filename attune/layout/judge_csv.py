@@ -22,6 +22,8 @@ from attune.layout.text_row import INPUTS, Reading, UnreadableError, read_row
 from attune.workload import Workload
 
 ANSWERS = ("verdict", "rules", "message")
+_FRAMEWORK = "megatron-lm"
+"""The framework that a table's flags are given to."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +100,7 @@ def _alone(model: Model, reading: Reading) -> Setting:
     workload = Workload.model_construct(
         row_tokens=reading.row_tokens, global_batch=reading.global_batch
     )
-    return Setting(model=model, count=reading.world, workload=workload)
+    return Setting(model=model, count=reading.world, workload=workload, framework=_FRAMEWORK)
 
 
 def _together(model: Model, readings: list[Reading]) -> Setting:
@@ -108,7 +110,7 @@ def _together(model: Model, readings: list[Reading]) -> Setting:
         [(x.world, x.row_tokens, x.global_batch) for x in readings], dtype=np.int64
     ).T
     workload = Workload.model_construct(row_tokens=tokens, global_batch=batch)
-    return Setting(model=model, count=cast(int, world), workload=workload)
+    return Setting(model=model, count=cast(int, world), workload=workload, framework=_FRAMEWORK)
 
 
 def _answer(

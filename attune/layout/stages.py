@@ -35,8 +35,10 @@ class StageSplits:
 
     def moe_layers(self, model: Model) -> Ints:
         """[u, P, V] MoE layers of each chunk."""
-        end = self.start + self.layers
-        layers: Ints = np.clip(end - np.maximum(self.start, model.first_moe_layer), 0, None)
+        before = np.concatenate([[0], np.cumsum(model.moe_pattern, dtype=np.int64)])
+        start = np.clip(self.start, 0, model.layers)
+        end = np.clip(self.start + self.layers, 0, model.layers)
+        layers: Ints = before[end] - before[start]
         return layers
 
     def dense_layers(self, model: Model) -> Ints:

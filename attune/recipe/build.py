@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Literal
 
 from attune.catalog import Cluster, Model
+from attune.errors import AttuneError
 from attune.layout import Layout, write_layout
 from attune.recipe.blocks import Author, Dataset, GpuBlock, LayoutBlock, Stack, WorkloadBlock
+from attune.recipe.dataset import dataset_block, rows_words
 from attune.recipe.layouts import layout_block
 from attune.recipe.outcome import correctness_block, result_block
 from attune.recipe.schema import AttuneBlock, Check, Gains, Predictions, Recipe
+from attune.rows.feed import SYNTHETIC
+from attune.rows.manifest import Manifest, load_manifest
 from attune.trial.result import TrialResult
 from attune.workload import Workload
 
@@ -115,9 +119,13 @@ def _network(cluster: Cluster) -> str:
 
 
 def _workload(workload: Workload) -> WorkloadBlock:
-    synthetic = workload.rows == "synthetic"
-    words = f"synthetic rows, seed {workload.seed}" if synthetic else Path(workload.rows).name
-    dataset = Dataset(name=words, rows_sha256=workload.rows_sha256)
+    manifest = _manifest(workload)
+    if manifest is not None:
+        words, dataset = rows_words(manifest), dataset_block(manifest)
+    else:
+        synthetic = workload.rows == SYNTHETIC
+        words = f"synthetic rows, seed {workload.seed}" if synthetic else Path(workload.rows).name
+        dataset = Dataset(name=words, rows_sha256=workload.rows_sha256)
     return WorkloadBlock(
         row_tokens=workload.row_tokens,
         rows=words,
@@ -125,6 +133,17 @@ def _workload(workload: Workload) -> WorkloadBlock:
         precision=workload.precision,
         dataset=dataset if workload.rows_sha256 else None,
     )
+
+
+def _manifest(workload: Workload) -> Manifest | None:
+    """The manifest of the rows that were trained on; None where it is not there any more."""
+    if workload.rows == SYNTHETIC or workload.rows_sha256 is None:
+        return None
+    try:
+        manifest = load_manifest(Path(workload.rows))
+    except AttuneError:
+        return None
+    return manifest if manifest.rows_sha256 == workload.rows_sha256 else None
 
 
 def _notes(notes: Sequence[str]) -> str | None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from attune.experiment.events import Completed, Finished, Interrupted
 from attune.report.history import History
-from attune.report.lines import check_line, lines, simulated_notice
+from attune.report.lines import check_line, lines, simulated_notice, unproven_notice
 from attune.report.words import (
     badge,
+    brief,
     escaped,
     gib,
     grid,
@@ -68,6 +69,8 @@ def draw_report(report: Report, console: Console) -> None:
         )
         for check in verified.checks:
             say(console, check_line(check))
+        if unproven := unproven_notice(history.started):
+            say(console, unproven)
     _draw_runs(history, console)
     if history.stopped:
         say(console, f"search ended: {history.stopped.reason}")
@@ -102,7 +105,7 @@ def _draw_verdict(completed: Completed, console: Console) -> None:
     table.add_row("MFU", percent(completed.mfu), source)
     for gain in completed.gains:
         value = "no figure" if gain.percent is None else f"{gain.percent:+.1f} %"
-        table.add_row(escaped(f"against {gain.over}"), value, source)
+        table.add_row(escaped(f"tokens/s/GPU against {gain.over}"), value, source)
     console.print(table)
     if completed.problem:
         say_marked(console, f"[red]not verified[/]: {escaped(completed.problem)}")
@@ -136,7 +139,8 @@ def _draw_run(run: Finished | Interrupted, history: History, console: Console) -
     if isinstance(run, Interrupted):
         say(console, "  interrupted")
     elif run.outcome != "completed":
-        say(console, f"  {run.outcome}: {run.evidence or run.log_class or 'no evidence'}")
+        why = run.evidence or run.log_class or "no evidence"
+        say(console, f"  {run.outcome.replace('_', ' ')}: {brief(why)}")
         if run.advice:
             say(console, f"  advice: {run.advice}")
 

@@ -1,12 +1,11 @@
-"""The catalogue as a person reads it: models and GPUs."""
+"""The catalogue as a person reads it: lists of models and GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from attune.catalog import Model
 from attune.report.words import grid, number, say, size
 
 if TYPE_CHECKING:
@@ -25,14 +24,6 @@ class ListedModel:
     total_parameters: int
     active_parameters: int
     """Parameters that one token meets, as the published MFU figures count them."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShownModel:
-    """One model in full."""
-
-    listed: ListedModel
-    architecture: Model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,31 +52,12 @@ def draw_models(models: Sequence[ListedModel], console: Console) -> None:
             size(model.active_parameters),
         )
     console.print(table)
-
-
-def draw_model(shown: ShownModel, console: Console) -> None:
-    """Every field of one model, nested parts indented."""
-    listed = shown.listed
-    say(console, f"{listed.name} ({listed.id}, {listed.kind})")
-    say(console, f"parameters: {number(listed.total_parameters)}")
-    say(console, f"active per token: {number(listed.active_parameters)}")
-    data = shown.architecture.model_dump(exclude_none=True, exclude={"id", "name"})
-    _fields(data, console)
-
-
-def _fields(data: dict[str, Any], console: Console, indent: str = "") -> None:
-    for name, value in data.items():
-        if isinstance(value, dict):
-            say(console, f"{indent}{name}:")
-            _fields(value, console, indent + "  ")
-        else:
-            text = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-            say(console, f"{indent}{name}: {text}")
+    say(console, "active: parameters that one token meets, without the input embedding")
 
 
 def draw_gpus(gpus: Sequence[ListedGpu], console: Console) -> None:
     """One line a GPU: id, memory, peak, GPUs per node, price."""
-    table = grid(["GPU", "kind", "memory GB", "bf16 TFLOP/s", "per node", "$ / hour"], left=2)
+    table = grid(["GPU", "kind", "memory GB", "bf16 TFLOP/s", "per node", "$/GPU-hour"], left=2)
     for gpu in gpus:
         table.add_row(
             gpu.id,
@@ -93,6 +65,7 @@ def draw_gpus(gpus: Sequence[ListedGpu], console: Console) -> None:
             f"{gpu.memory_gb:g}",
             f"{gpu.peak_bf16_tflops:g}",
             str(gpu.per_node),
-            f"{gpu.usd_per_gpu_hour:g}",
+            number(gpu.usd_per_gpu_hour, 2),
         )
     console.print(table)
+    say(console, "TFLOP/s: dense peak. Prices are list prices or estimates; --cluster sets yours")

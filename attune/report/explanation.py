@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_SHOWN_S = 0.0005
+"""Parts that three decimals would print as nothing are left out."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
     """What follows from a layout."""
@@ -108,6 +112,11 @@ def draw_explanation(found: Explanation, console: Console) -> None:
             say(console, f"\nEstimates are for the cured layout: {found.estimated}")
         _draw_memory(found, found.prediction, console)
         _draw_time(found, found.prediction, console)
+    else:
+        say(
+            console,
+            "\nno estimate: no cure leads to a legal layout; `attune plan` lists legal ones",
+        )
 
 
 def _draw_sizes(sizes: Sizes, console: Console) -> None:
@@ -115,7 +124,7 @@ def _draw_sizes(sizes: Sizes, console: Console) -> None:
     table.add_row("data-parallel degree (DP)", number(sizes.dp))
     table.add_row("expert-data-parallel degree (EDP)", number(sizes.edp))
     table.add_row("microbatches per step and DP rank", number(sizes.microbatches))
-    table.add_row("tokens per microbatch per GPU", number(sizes.tokens_per_microbatch_per_gpu))
+    table.add_row("tokens per microbatch and CP rank", number(sizes.tokens_per_microbatch_per_gpu))
     table.add_row("pipeline idle share", percent(sizes.idle_share))
     console.print(table)
     stages = " | ".join("+".join(map(str, chunks)) for chunks in sizes.layers_per_stage)
@@ -157,6 +166,7 @@ def _draw_memory(found: Explanation, prediction: Suggestion, console: Console) -
         values = [*stage.parts.values(), stage.allocated_gib, stage.reserved_gib, stage.device_gib]
         table.add_row(str(stage.stage), *(gib(value, prediction.limit_gib) for value in values))
     console.print(table)
+    say(console, _COLUMNS)
     if found.host_gib is not None:
         say(console, f"host memory of a node: {gib(found.host_gib)} GiB")
 
@@ -169,6 +179,25 @@ _SHORT = {
     "workspace": "work",
 }
 """Column heads that let nine numbers stand in 80 columns."""
+_COLUMNS = """\
+grads: gradients; optim: optimizer; activ: activations kept for the backward pass;
+trans: transient peak; work: workspace; alloc: the sum; reserv: with what the
+allocator holds back; device: with the CUDA context and communication buffers"""
+_PARTS = {
+    "compute": "compute (GEMMs, norms, output head)",
+    "attention": "attention core",
+    "tensor": "tensor-parallel exchange",
+    "context": "context-parallel exchange",
+    "expert": "expert all-to-all",
+    "host": "host launches",
+    "transfer": "transfers between stages",
+    "bubble": "pipeline bubble",
+    "data": "gradient and parameter exchange",
+    "optimizer": "optimizer",
+    "offload": "offloaded optimizer, copies too",
+    "fixed": "fixed costs of step and microbatch",
+}
+"""Names of the parts of a step in the words of the field."""
 
 
 def _draw_time(found: Explanation, prediction: Suggestion, console: Console) -> None:
@@ -180,8 +209,10 @@ def _draw_time(found: Explanation, prediction: Suggestion, console: Console) -> 
     )
     table = grid(["part", "seconds", "%"])
     for part, value in sorted(found.step_parts.items(), key=lambda item: -item[1]):
-        if value:
+        if value >= _SHOWN_S:
             table.add_row(
-                part.replace("_", " "), seconds(value), percent(value / prediction.step_s)
+                _PARTS.get(part, part.replace("_", " ")),
+                seconds(value),
+                percent(value / prediction.step_s),
             )
     console.print(table)

@@ -19,7 +19,7 @@ from attune.experiment.events import (
     Stopped,
     Verified,
 )
-from attune.report.words import gib, number, percent, seconds, spent
+from attune.report.words import brief, gib, number, percent, seconds, spent
 
 
 def lines(event: Event) -> list[str]:
@@ -35,6 +35,18 @@ def simulated_notice(started: Started) -> str:
         f"SIMULATED ({started.launcher_reason}): a virtual cluster plays {started.count} "
         f"{started.gpu}; every figure is predicted, none is measured"
     )
+
+
+def unproven_notice(started: Started | None) -> str:
+    """What the checks of a campaign on a virtual cluster are worth; empty on hardware."""
+    if started is None or started.provenance != "predicted":
+        return ""
+    return "  these curves are simulated: they prove nothing, and the recipe lists each as not run"
+
+
+def next_steps(experiment: str) -> str:
+    """What a person does with a campaign that ended."""
+    return f"next: attune report {experiment}\n      attune export {experiment} -o FILE"
 
 
 def _started(event: Started) -> list[str]:
@@ -81,7 +93,7 @@ def _progress(event: Progress) -> list[str]:
 def _finished(event: Finished) -> list[str]:
     if event.outcome != "completed":
         why = event.evidence or event.log_class or "no evidence"
-        told = [f"run {event.run} {event.outcome}: {why}"]
+        told = [f"run {event.run} {event.outcome}: {brief(why)}"]
         return told + ([f"  advice: {event.advice}"] if event.advice else [])
     best = ", best so far" if event.best else ""
     spread = (
@@ -123,17 +135,24 @@ def check_line(check: CheckResult) -> str:
     return f"  {check.status:8s} {check.name}" + (f": {check.detail}" if check.detail else "")
 
 
+def _worth(event: Completed) -> str:
+    """Price and MFU, where the hardware has them."""
+    words = ""
+    if event.usd_per_million_tokens is not None:
+        words += f", ${number(event.usd_per_million_tokens, 3)} per million tokens"
+    return words + (f", MFU {percent(event.mfu)}" if event.mfu is not None else "")
+
+
 def _completed(event: Completed) -> list[str]:
     if event.winner is None:
         return [f"no winner: {event.problem}"]
     told = [
         f"winner ({event.status}): {event.winner}",
         f"  {number(event.tokens_per_s_per_gpu)} tokens/s/GPU, "
-        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB, "
-        f"${number(event.usd_per_million_tokens, 3)} per million tokens, MFU {percent(event.mfu)}",
+        f"step {seconds(event.step_time_s)} s, {gib(event.peak_gib)} GiB{_worth(event)}",
     ]
     for gain in event.gains:
-        size = "no figure" if gain.percent is None else f"{gain.percent:+.1f} %"
+        size = "no figure" if gain.percent is None else f"{gain.percent:+.1f} % tokens/s/GPU"
         told.append(f"  against {gain.over}: {size}")
     if event.recipe:
         told.append(f"  recipe: {event.recipe}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attune.experiment.events import Event, Finished
 from attune.report.history import History
-from attune.report.lines import against, lines, simulated_notice
+from attune.report.lines import against, lines, next_steps, simulated_notice, unproven_notice
 from attune.report.words import badge, duration, escaped, gib, grid, number, say, say_whole, seconds
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def draw_events(
     draw = _live if console.is_terminal and not console.is_dumb_terminal else _plain
     for latest in draw(events, console, history):
         history = latest
+    if history.started and history.completed:
+        say_whole(console, next_steps(history.started.experiment))
     if history.started and (notice := simulated_notice(history.started)):
         say(console, notice)
     return history
@@ -39,9 +41,15 @@ def draw_events(
 def _plain(events: Iterable[Event], console: Console, history: History) -> Iterator[History]:
     for event in events:
         history = history.after(event)
-        for line in lines(event):
-            say_whole(console, line)
+        _tell(event, history, console)
         yield history
+
+
+def _tell(event: Event, history: History, console: Console) -> None:
+    for line in lines(event):
+        say_whole(console, line)
+    if event.kind == "verified" and (notice := unproven_notice(history.started)):
+        say_whole(console, notice)
 
 
 def _live(events: Iterable[Event], console: Console, history: History) -> Iterator[History]:
@@ -52,8 +60,7 @@ def _live(events: Iterable[Event], console: Console, history: History) -> Iterat
         for event in events:
             history = history.after(event)
             if event.kind not in ("progress", "proposed"):
-                for line in lines(event):
-                    say_whole(console, line)
+                _tell(event, history, console)
             live.update(picture(history, time.monotonic() - began, runs))
             yield history
 

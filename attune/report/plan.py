@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -94,13 +95,26 @@ def draw_plan(plan: Plan, console: Console) -> None:
     limit = gib(plan.best[0].limit_gib)
     say_marked(
         console,
-        f"\nBest {len(plan.best)}, {badge(plan.provenance)} (no trial ran); "
-        f"limit {limit} GiB, worst stage shown:",
+        f"\nBest {len(plan.best)}, {badge(plan.provenance)} (no trial ran), "
+        "by tokens/s/GPU x P(fits);\n"
+        f"GiB of the worst stage, limit {limit} GiB:",
     )
     console.print(_table(plan.best))
     for place, suggestion in enumerate(plan.best, start=1):
         say_whole(console, f"{place:2d}  {suggestion.layout}")
-    say(console, f"\nNext: attune explain ... --layout '{plan.best[0].layout}'")
+    asked = question(plan)
+    say_whole(console, f"\nWhy these figures: attune explain {asked} -l '{plan.best[0].layout}'")
+    say_whole(console, f"Try and prove them: attune tune {asked}")
+
+
+def question(plan: Plan) -> str:
+    """The options that ask the same again, where a name of the catalogue and flags can."""
+    usual = Workload()
+    words = f"-m {shlex.quote(plan.model)} -g {shlex.quote(plan.gpu)} -n {plan.count}"
+    for name in ("row_tokens", "global_batch", "precision"):
+        if (value := getattr(plan.workload, name)) != getattr(usual, name):
+            words += f" --{name.replace('_', '-')} {value}"
+    return words
 
 
 def draw_funnel(funnel: Funnel, space: str, console: Console) -> None:
@@ -121,14 +135,15 @@ def draw_funnel(funnel: Funnel, space: str, console: Console) -> None:
 
 
 def _table(best: tuple[Suggestion, ...]) -> object:
-    names = ("#", "layout", "tok/s/GPU", "step s (80 %)", "$/1M", "MFU", "GiB", "P(fits)")
-    table = grid(names, left=2)
+    names = ("#", "DP", "tok/s/GPU", "step s", "80 % interval", "$/M tokens", "MFU", "GiB")
+    table = grid([*names, "P(fits)"])
     for place, found in enumerate(best, start=1):
         table.add_row(
             str(place),
-            found.label,
+            _data_parallel(found.label),
             number(found.tokens_per_s_per_gpu),
-            f"{seconds(found.step_s)} ({_interval(found)})",
+            seconds(found.step_s),
+            f"{seconds(found.low_s)} to {seconds(found.high_s)}",
             number(found.usd_per_million_tokens, 3),
             percent(found.mfu),
             gib(found.peak_gib),
@@ -137,5 +152,6 @@ def _table(best: tuple[Suggestion, ...]) -> object:
     return table
 
 
-def _interval(found: Suggestion) -> str:
-    return f"{found.low_s:.3g}-{found.high_s:.3g}"
+def _data_parallel(label: str) -> str:
+    """The one degree that the layout's own line leaves to follow, from its label."""
+    return label.rpartition("DP")[2]

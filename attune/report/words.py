@@ -65,6 +65,15 @@ def spent(gpu_hours: float, provenance: str) -> str:
     return f"spent: {gpu_hours:,.2f} GPU-hours"
 
 
+def brief(text: str, most: int = 200) -> str:
+    """`text` cut after a whole sentence, else a whole word, where it is longer than `most`."""
+    if len(text) <= most:
+        return text
+    kept = text[:most]
+    whole = kept.rpartition(". ")[0]
+    return f"{whole}. ..." if whole else f"{kept.rpartition(' ')[0] or kept} ..."
+
+
 def duration(value: float) -> str:
     """A length of time in words: `1 h 05 min`, `3 min 20 s`, `12 s`."""
     whole = round(value)

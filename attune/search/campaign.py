@@ -25,7 +25,7 @@ from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
 from attune.search.sampler import FiniteSampler
-from attune.search.study import open_study
+from attune.search.study import enqueue, open_study
 from attune.search.winner import crown
 from attune.trial.launchers import load_launcher
 
@@ -34,6 +34,8 @@ FEWEST_TRIALS = 3
 MOST_FAULTS = 3
 """Faults of the machine in a row that end the campaign."""
 REFERENCE_TRIES = 3
+ROOMIER = 0.9
+"""Share of the memory of a reference that did not fit which the next may be predicted to need."""
 
 Events = Generator[Event, None, None]
 
@@ -62,11 +64,14 @@ class Campaign:
     def events(self, resumed: bool) -> Events:
         """Everything that happens, as it happens."""
         inputs = self.inputs
-        yield self.experiment.append(self._started(resumed))
+        started = self._started(resumed)
         done = last(self.experiment.events(), Completed)
-        if isinstance(done, Completed):
-            yield done
+        if done is not None:
+            # Not journaled: the journal of a campaign that is over ends with its result.
+            yield from (started, done)
             return
+        self._same_provenance()
+        yield self.experiment.append(started)
         funnel = find_candidates(
             inputs.model, inputs.cluster, inputs.workload, inputs.space, dict(inputs.fixed)
         )
@@ -141,42 +146,61 @@ class Campaign:
                 "or install the version in its experiment.yaml"
             )
 
-    def _run_reference(self, reference: Reference) -> Events:
-        """Runs the reference, or the next nearest that fits when it runs out of memory."""
-        layout = reference.layout
-        if self._row(layout) is not None:
-            hours = self.runs.expected_hours(self._row(layout) or 0)
-            if not self.runs.standing.runs and hours > self.runs.hours_left():
-                raise AttuneError(
-                    f"--gpu-hours {self.inputs.gpu_hours} is less than one run needs "
-                    f"(about {hours:.2f}); allow more, or fewer --steps"
-                )
-        while True:
-            tried = [r for r in self.runs.standing.runs if r.purpose == "reference"]
-            if self.runs.standing.reference or len(tried) >= REFERENCE_TRIES:
-                return
-            if tried and not machine_fault(tried[-1]):
-                layout = self._next_reference(layout, tried)
-            row = self._row(layout)
-            if row is None:
-                return
-            self.study.enqueue_trial(self.sampler.parameters.of(row), user_attrs={"why": "ref"})
-            trial = self.study.ask(self.sampler.parameters.distributions())
-            yield from self.runs.run(
-                row, "reference", "the trusted arm runs first", trial=trial.number
+    def _same_provenance(self) -> None:
+        """Figures of hardware and of a virtual cluster never stand in one campaign."""
+        runs = [e for e in self.experiment.events() if isinstance(e, Finished)]
+        others = {run.provenance for run in runs} - {self.launcher.provenance}
+        if others:
+            raise AttuneError(
+                f"`{self.experiment.name}` holds {others.pop()} runs, and its launcher "
+                f"`{self.inputs.launcher}` would add {self.launcher.provenance} ones; put the "
+                "launcher in experiment.yaml back, or start a new experiment"
             )
 
-    def _next_reference(self, layout: Layout, tried: list[Finished]) -> Layout:
-        failed = {self._row(parse_layout(r.layout)) for r in tried}
-        roomy = self.candidates.device_gib < 0.9 * min(
-            float(self.candidates.device_gib[row]) for row in failed if row is not None
-        )
-        if not roomy.any():
-            return layout
-        return nearest_safe(parse_layout(tried[0].layout), self.candidates.take(roomy))
+    def _run_reference(self, reference: Reference) -> Events:
+        """Runs the reference, or the next nearest that fits when it runs out of memory."""
+        why = "the trusted arm runs first"
+        while not self.runs.standing.reference:
+            tried = [r for r in self.runs.standing.runs if r.purpose == "reference"]
+            row = self._reference_row(reference, tried)
+            if row is None or len(tried) >= REFERENCE_TRIES or not self._affordable(row):
+                return
+            enqueue(self.study, self.sampler.parameters.of(row), why)
+            trial = self.study.ask(self.sampler.parameters.distributions())
+            yield from self.runs.run(row, "reference", why, trial=trial.number)
 
-    def _row(self, layout: Layout) -> int | None:
-        return self.candidates.find(layout)
+    def _reference_row(self, reference: Reference, tried: list[Finished]) -> int | None:
+        """The layout to run as reference; None where no roomier one is left."""
+        if not tried:
+            return self._row(reference.layout)
+        rows = [self._row(parse_layout(run.layout)) for run in tried]
+        if machine_fault(tried[-1]):
+            return rows[-1]
+        roomy = self.candidates.device_gib < ROOMIER * self.candidates.device_gib[rows].min()
+        if not roomy.any():
+            return None
+        return self._row(nearest_safe(reference.layout, self.candidates.take(roomy)))
+
+    def _affordable(self, row: int) -> bool:
+        """Whether the budget holds a run of `row`.
+
+        Raises:
+            AttuneError: it holds no run at all.
+        """
+        hours = self.runs.expected_hours(row)
+        if hours <= self.runs.hours_left():
+            return True
+        if self.runs.standing.runs:
+            return False
+        raise AttuneError(
+            f"--gpu-hours {self.inputs.gpu_hours} is less than one run needs "
+            f"(about {hours:.2f}); allow more, or fewer --steps"
+        )
+
+    def _row(self, layout: Layout) -> int:
+        row = self.candidates.find(layout)
+        assert row is not None, "references are candidates"
+        return row
 
     def _run_candidates(self) -> Events:
         if isinstance(last(self.experiment.events(), Stopped), Stopped):
@@ -184,14 +208,14 @@ class Campaign:
         self._enqueue_first_choice()
         while True:
             scores = self.sampler.scores(self.study)
-            reason = self._reason_to_stop(scores.best(), scores.expected_gain)
+            row = scores.next()
+            reason = self._reason_to_stop(row, scores.expected_gain)
             if reason:
                 stopped = Stopped(reason=reason, expected_gain=scores.expected_gain)
                 yield self.runs.record(stopped)
                 return
             trial = self.study.ask(self.sampler.parameters.distributions())
-            row = self.sampler.parameters.row(trial.params)
-            assert row is not None, "the sampler knows no other rows"
+            assert trial.params == self.sampler.parameters.of(row), "one process asks"
             why = trial.user_attrs.get("why") or (
                 f"expected gain {scores.gain[row]:.1%}, P(fits) {scores.p_fits[row]:.0%}"
             )
@@ -207,20 +231,14 @@ class Campaign:
     def _enqueue_first_choice(self) -> None:
         row = self.candidates.first_choice()
         if self.sampler.scores(self.study).free[row]:
-            self.study.enqueue_trial(
-                self.sampler.parameters.of(row),
-                user_attrs={"why": "the estimator's first choice"},
-                skip_if_exists=True,
-            )
+            enqueue(self.study, self.sampler.parameters.of(row), "the estimator's first choice")
 
     def _again_after_fault(self, row: int) -> None:
         run = self.runs.standing.runs[-1]
-        attempts = self.runs.standing.attempts(run.layout, "candidate")
-        if machine_fault(run) and attempts <= RETRIES:
-            self.study.enqueue_trial(
-                self.sampler.parameters.of(row),
-                user_attrs={"why": f"run {run.run} again: {run.outcome} is not the layout's fault"},
-            )
+        faults = self.runs.standing.faults(run.layout, "candidate")
+        if machine_fault(run) and faults <= RETRIES:
+            why = f"run {run.run} again: {run.outcome} is not the layout's fault"
+            enqueue(self.study, self.sampler.parameters.of(row), why)
 
     def _reason_to_stop(self, row: int, gain: float) -> str:
         standing = self.runs.standing

@@ -23,6 +23,9 @@ LEAST_CHANCE = 0.01
 """Layouts with a smaller P(fits) are never tried (research on the memory edge: the winner is often
 predicted just over the limit, so a hard cut at the limit would lose it)."""
 
+_PREDICTED = ("step_s", "low_s", "high_s", "reserved_gib", "device_gib", "p_fits")
+"""Columns of `Candidates` beside the table."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
@@ -39,6 +42,7 @@ class Candidates:
     device_gib: Floats
     """[n] predicted device memory of the worst stage."""
     p_fits: Floats
+    """[n] predicted probability of fitting."""
     limit_gib: float
     """Memory of one GPU."""
 
@@ -63,27 +67,25 @@ class Candidates:
 
     def digest(self) -> str:
         """Digest of the layouts, in order."""
-        sha = hashlib.sha256()
+        sha = hashlib.sha256(repr(self.table.pipeline_layouts).encode())
         for name in COLUMNS:
             sha.update(np.ascontiguousarray(getattr(self.table, name)).tobytes())
         return sha.hexdigest()
 
     def take(self, index: Any) -> Candidates:
         """The rows of `index`."""
-        columns = ("step_s", "low_s", "high_s", "reserved_gib", "device_gib", "p_fits")
         return Candidates(
             table=self.table.take(index),
             limit_gib=self.limit_gib,
-            **{name: getattr(self, name)[index] for name in columns},
+            **{name: getattr(self, name)[index] for name in _PREDICTED},
         )
 
     def having(self, others: Candidates) -> Candidates:
         """These rows, then those of `others`."""
-        columns = ("step_s", "low_s", "high_s", "reserved_gib", "device_gib", "p_fits")
         return Candidates(
             table=LayoutTable.concatenate([self.table, others.table]),
             limit_gib=self.limit_gib,
-            **{n: np.concatenate([getattr(self, n), getattr(others, n)]) for n in columns},
+            **{n: np.concatenate([getattr(self, n), getattr(others, n)]) for n in _PREDICTED},
         )
 
     def find(self, layout: Layout) -> int | None:

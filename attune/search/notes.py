@@ -18,12 +18,21 @@ _KNOBS: dict[str, tuple[str, ...]] = {
     "ETP": ("etp",),
     "rows per microbatch": ("rows_per_microbatch",),
     "recompute": ("recompute", "recompute_modules", "recompute_method", "recompute_layers"),
-    "optimizer offload": ("optimizer_offload", "overlap_offload", "precision_aware_optimizer"),
+    "optimizer offload and precision": (
+        "optimizer_offload",
+        "overlap_offload",
+        "precision_aware_optimizer",
+    ),
+    "distributed optimizer": ("distributed_optimizer",),
     "dispatcher": ("dispatcher",),
     "shared-expert overlap": ("overlap_shared_experts",),
     "expert overlap": ("overlap_experts",),
     "gradient overlap": ("overlap_gradients", "overlap_parameters"),
+    "tensor-parallel overlap": ("overlap_tensor",),
+    "CUDA graphs": ("cuda_graphs",),
+    "delayed weight gradients": ("delayed_weight_gradients",),
 }
+"""Every field of a layout, under the knob that a person turns; together they count as one."""
 
 
 def knobs_changed(before: Layout, after: Layout) -> list[str]:

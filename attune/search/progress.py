@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attune.experiment.events import Event, Finished, Interrupted, Proposed, Verified
+from attune.experiment.events import Event, Finished, Interrupted, Proposed
+from attune.trial.job import Purpose
+from attune.trial.result import Outcome
 
 RETRIES = 1
 """How often a layout is run again after a failure that is not its own."""
+MACHINE_FAULTS: tuple[Outcome, ...] = ("infrastructure", "incomplete", "cancelled")
+"""Outcomes that say nothing about the layout."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Standing:
         """Candidates with a verdict on the layout; faults of the machine do not count."""
         return sum(r.purpose == "candidate" and not machine_fault(r) for r in self.runs)
 
-    def completed(self, purpose: str) -> list[Finished]:
+    def completed(self, purpose: Purpose) -> list[Finished]:
         """Completed runs of one purpose, the fastest first."""
         runs = [r for r in self.runs if r.purpose == purpose and r.outcome == "completed"]
         return sorted(runs, key=lambda r: r.step_time_s or float("inf"))
@@ -53,11 +57,13 @@ class Standing:
         arms = self.completed("candidate") + self.completed("reference")
         return min(arms, key=lambda r: r.step_time_s or float("inf"), default=None)
 
-    def refused(self) -> set[str]:
-        """Layouts that a correctness check refused."""
-        return {e.layout for e in self.events if isinstance(e, Verified) and not e.passed}
+    def tokens_per_s_per_gpu(self, layout: str) -> float | None:
+        """Mean over every completed run of `layout`, so that a lucky one counts as one of them."""
+        runs = [r for r in self.runs if r.layout == layout and r.outcome == "completed"]
+        rates = [r.tokens_per_s_per_gpu for r in runs if r.tokens_per_s_per_gpu]
+        return sum(rates) / len(rates) if rates else None
 
-    def attempts(self, layout: str, purpose: str) -> int:
+    def faults(self, layout: str, purpose: Purpose) -> int:
         """Runs of `layout` that ended by a fault of the machine."""
         return sum(
             r.layout == layout and r.purpose == purpose and machine_fault(r) for r in self.runs
@@ -72,7 +78,7 @@ class Standing:
 
 def machine_fault(run: Finished) -> bool:
     """Whether the run ended by a fault that is not the layout's."""
-    return run.outcome in ("infrastructure", "incomplete", "cancelled")
+    return run.outcome in MACHINE_FAULTS
 
 
 def last(events: Iterable[Event], kind: type) -> Event | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, cast
 
@@ -16,7 +15,8 @@ from attune.recipe import build_recipe, dump_recipe
 from attune.recipe.schema import Gains, Predictions
 from attune.search.progress import last
 from attune.search.runs import Runs
-from attune.trial.frameworks import load_framework
+from attune.trial.frameworks import Command, load_framework
+from attune.trial.script import shell_script
 from attune.verify import Verification
 
 _FRAMEWORK_WORDS = {
@@ -35,8 +35,7 @@ def write_recipe(
     inputs = runs.inputs
     result = runs.result(arm.run)
     assert result is not None, "the winner completed"
-    folder = runs.experiment.run_folder(arm.run)
-    command = load_framework(inputs.framework).prepare(runs.job_of(arm), folder)
+    command = _portable(load_framework(inputs.framework).prepare(runs.job_of(arm)))
     recipe = build_recipe(
         model=inputs.model,
         cluster=inputs.cluster,
@@ -46,7 +45,7 @@ def write_recipe(
         provenance=cast('Literal["predicted", "measured", "verified"]', verification.provenance),
         checks=verification.checks,
         reference=_reference_words(runs),
-        command=_command(runs, arm),
+        command=shell_script(command, "python3", with_files=True),
         stack=_stack(inputs.framework, inputs.versions),
         environment=command.environment,
         notes=notes,
@@ -65,10 +64,10 @@ def write_recipe(
     return runs.experiment.recipe_path.name
 
 
-def _command(runs: Runs, arm: Finished) -> str:
-    """The run's `command.sh`, with this machine's interpreter left out."""
-    text = (runs.experiment.run_folder(arm.run) / "command.sh").read_text(encoding="utf-8")
-    return text.replace(shlex.quote(sys.executable), "python3")
+def _portable(command: Command) -> Command:
+    """The command without what is true of this machine alone."""
+    kept = {k: v for k, v in command.environment.items() if k != "PYTHONPATH"}
+    return replace(command, environment=kept)
 
 
 def _reference_words(runs: Runs) -> str:

@@ -30,11 +30,7 @@ class Reference:
 def choose_reference(
     model: Model, cluster: Cluster, candidates: Candidates, asked: Layout | None, source: str = ""
 ) -> Reference:
-    """The asked reference, else the published one moved here, else the rule of thumb.
-
-    Raises:
-        AttuneError: the asked reference breaks a rule on this cluster; the cure is named.
-    """
+    """The asked reference, else the published one moved here, else the rule of thumb."""
     if asked is not None:
         return Reference(layout=asked, source=source)
     published = find_reference(model.id, cluster.gpu.id)
@@ -91,7 +87,7 @@ def with_reference(
     """`candidates`, with the reference's row added when the space does not hold it.
 
     Raises:
-        AttuneError: the reference breaks a rule.
+        AttuneError: the reference breaks a rule on this cluster; the cure is named.
     """
     if candidates.find(reference) is not None:
         return candidates

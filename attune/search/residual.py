@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attune.layout import LayoutTable
-from attune.layout.table import GRANULARITIES, Floats
+from attune.layout.table import DISPATCHERS, GRANULARITIES, MODULES, Floats
 
 _LENGTH = 2.5
 """Prior length scale in the units of `features` (log2 of a degree)."""
@@ -45,8 +45,8 @@ def features(table: LayoutTable, layers: int) -> Floats:
         for share in (table.first, table.last)
     ]
     columns += [(table.recompute == code).astype(float) for code in range(len(GRANULARITIES))]
-    columns += [(table.recompute_modules >> bit & 1).astype(float) for bit in range(8)]
-    columns += [(table.dispatcher == code).astype(float) for code in range(3)]
+    columns += [(table.recompute_modules >> bit & 1).astype(float) for bit in range(len(MODULES))]
+    columns += [(table.dispatcher == code).astype(float) for code in range(len(DISPATCHERS))]
     columns += [2.0 * table.optimizer_offload]
     columns += [getattr(table, name).astype(float) for name in _SWITCHES]
     matrix = np.stack(columns, axis=1)

@@ -10,10 +10,10 @@ from attune.experiment.events import Event, Finished, Interrupted, Progress, Pro
 from attune.layout import parse_layout, write_layout
 from attune.search.candidates import Candidates
 from attune.search.progress import Standing
-from attune.search.study import tell
+from attune.search.study import abandon, enqueue, tell, trial_id
 from attune.trial.job import Job, Purpose, Virtual
 from attune.trial.launchers import Launcher
-from attune.trial.result import Outcome, Step, TrialResult
+from attune.trial.result import Step, TrialResult
 from attune.trial.runner import follow, read_result, spent_s
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ PRUNE_FACTOR = 1.25
 """A candidate slower than this many times the best is stopped early."""
 PRUNE_AFTER = 5
 """Steady steps that a candidate may show before it is judged slow."""
-ENDED: tuple[Outcome, ...] = ("completed", "pruned")
 
 Events = Generator[Event, None, None]
 
@@ -72,7 +71,7 @@ class Runs:
         """
         number = self.standing.next_run
         if trial is not None:
-            self.study._storage.set_trial_user_attr(self._trial_id(trial), "run", number)
+            self.study._storage.set_trial_user_attr(trial_id(self.study, trial), "run", number)
         proposed = Proposed(
             run=number,
             purpose=purpose,
@@ -123,15 +122,24 @@ class Runs:
         return self.inputs.gpu_hours - self.standing.gpu_hours
 
     def expected_hours(self, row: int) -> float:
-        """GPU-hours that a run of candidate `row` is expected to take, start-up included."""
-        overhead = [r.gpu_hours - self._step_hours(r.step_time_s or 0) for r in self.standing.runs]
+        """GPU-hours that a run of candidate `row` is expected to take, start-up included.
+
+        Start-up is known from runs that ended by themselves; a run at its time limit says nothing.
+        """
+        overhead = [
+            run.gpu_hours - self._step_hours(run.step_time_s or 0.0)
+            for run in self.standing.runs
+            if run.outcome not in ("timed_out", "pruned")
+        ]
         return max(overhead, default=0.0) + self._step_hours(float(self.candidates.step_s[row]))
 
     def recover(self) -> Events:
-        """Settles the run that was in flight when attune last died."""
-        proposed = self.standing.in_flight()
-        if proposed is None:
-            return
+        """Settles the run that was in flight when attune last died, and what was only asked for."""
+        if proposed := self.standing.in_flight():
+            yield from self._settle(proposed)
+        abandon(self.study)
+
+    def _settle(self, proposed: Proposed) -> Events:
         result = self.result(proposed.run)
         trial = self._trial_of(proposed.run)
         if result is not None and result.outcome != "cancelled":
@@ -141,8 +149,7 @@ class Runs:
         if proposed.purpose == "candidate" and trial is not None:
             # Runs again at once: what was begun is what the sampler wanted next.
             parameters = self.study.trials[trial].params
-            attributes = {"why": f"run {proposed.run} again, which was interrupted"}
-            self.study.enqueue_trial(parameters, user_attrs=attributes)
+            enqueue(self.study, parameters, f"run {proposed.run} again, which was interrupted")
 
     def _finish_interrupted(self, proposed: Proposed) -> Event:
         from optuna.trial import TrialState
@@ -219,9 +226,5 @@ class Runs:
 
     def _trial_of(self, run: int) -> int | None:
         trials = self.study.get_trials(deepcopy=False)
-        return next((t.number for t in trials if t.user_attrs.get("run") == run), None)
-
-    def _trial_id(self, number: int) -> int:
-        return self.study._storage.get_trial_id_from_study_id_trial_number(
-            self.study._study_id, number
-        )
+        # The last one: a process killed before its proposal leaves a number to be used again.
+        return next((t.number for t in reversed(trials) if t.user_attrs.get("run") == run), None)

@@ -8,6 +8,7 @@ resume and enqueued trials are no special case.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from optuna.trial import TrialState
 
 from attune.layout.table import Bools, Floats
 from attune.search.candidates import Candidates
+from attune.search.progress import MACHINE_FAULTS, RETRIES
 from attune.search.residual import Residual, features
 from attune.search.study import JUDGED, Parameters
 
@@ -46,10 +48,16 @@ class Scores:
     step_s: Floats
     """[n] expected step time."""
     free: Bools
-    """[n] not tried and not in flight."""
+    """[n] not tried, not in flight and not in line."""
+    queued: tuple[int, ...]
+    """Candidates that stand in line, the first one first."""
+
+    def next(self) -> int:
+        """The candidate to try next: the first in line, else the best; -1 where none is left."""
+        return self.queued[0] if self.queued else self.best()
 
     def best(self) -> int:
-        """The candidate to try next; -1 where none is left."""
+        """The free candidate of largest expected gain; -1 where none is left."""
         if not self.free.any():
             return -1
         return int(np.argmax(np.where(self.free, self.gain, -np.inf)))
@@ -57,7 +65,8 @@ class Scores:
     @property
     def expected_gain(self) -> float:
         """Expected gain of the best further trial."""
-        return float(self.gain[self.free].max(initial=0.0))
+        open_rows = [*np.flatnonzero(self.free), *self.queued]
+        return float(self.gain[open_rows].max(initial=0.0))
 
 
 class FiniteSampler(BaseSampler):
@@ -98,13 +107,25 @@ class FiniteSampler(BaseSampler):
         trials = study.get_trials(deepcopy=False)
         rows = [self._row(t) for t in trials]
         seen = [(t, r) for t, r in zip(trials, rows) if r is not None]
-        free = np.ones(len(self.candidates), dtype=bool)
-        free[[r for t, r in seen if t.state is not TrialState.FAIL or _is_verdict(t)]] = False
         judged = [(t, r) for t, r in seen if t.user_attrs.get("outcome") in JUDGED]
         p_fits = self._chance(judged)
         mean, sd, best = self._time(judged, [r for t, r in seen if t.state is TrialState.RUNNING])
         gain = _expected_improvement(best, mean, sd) * p_fits
-        return Scores(gain=gain, p_fits=p_fits, step_s=np.exp(mean), free=free)
+        return Scores(
+            gain=gain,
+            p_fits=p_fits,
+            step_s=np.exp(mean),
+            free=self._free(seen),
+            queued=tuple(r for t, r in seen if t.state is TrialState.WAITING),
+        )
+
+    def _free(self, seen: Sequence[tuple[Any, int]]) -> Bools:
+        """[n] layouts without a verdict; faults of the machine are none, up to `RETRIES`."""
+        faults = Counter(r for t, r in seen if t.user_attrs.get("outcome") in MACHINE_FAULTS)
+        settled = [r for t, r in seen if t.state is not TrialState.FAIL or _is_verdict(t)]
+        free = np.ones(len(self.candidates), dtype=bool)
+        free[settled + [row for row, number in faults.items() if number > RETRIES]] = False
+        return free
 
     def _row(self, trial: optuna.trial.FrozenTrial) -> int | None:
         attributes = trial.system_attrs
@@ -166,7 +187,7 @@ def _noise(trial: Any) -> float:
 
 def _is_verdict(trial: Any) -> bool:
     """Whether a failed trial says that its layout never works, so it is not tried again."""
-    return trial.user_attrs.get("outcome") in ("illegal_layout", "diverged", "timed_out")
+    return trial.user_attrs.get("outcome", "cancelled") not in MACHINE_FAULTS
 
 
 def _expected_improvement(best: float, mean: Floats, sd: Floats) -> Floats:

@@ -67,8 +67,25 @@ def open_study(path: Path, sampler: Any) -> optuna.Study:
     )
 
 
+def enqueue(study: optuna.Study, parameters: dict[str, Any], why: str) -> None:
+    """Puts a layout next in line, unless a killed process has left it there already."""
+    from optuna.trial import TrialState
+
+    waiting = study.get_trials(deepcopy=False, states=[TrialState.WAITING])
+    if all(trial.system_attrs.get("fixed_params") != parameters for trial in waiting):
+        study.enqueue_trial(parameters, user_attrs={"why": why})
+
+
+def abandon(study: optuna.Study) -> None:
+    """Ends the trials that a killed process asked for, so that their layouts are free again."""
+    from optuna.trial import TrialState
+
+    for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
 def tell(study: optuna.Study, number: int, result: TrialResult, limit_gib: float) -> None:
-    """Writes what a run showed into trial `number` and ends it.
+    """Writes what a run showed into trial `number` and ends it, unless it has ended already.
 
     The value is the step time in seconds. Out of memory is a complete trial with the worst
     finite value and a violated `memory` constraint, so it teaches memory; a pruned one keeps
@@ -77,7 +94,9 @@ def tell(study: optuna.Study, number: int, result: TrialResult, limit_gib: float
     import optuna
     from optuna.trial import TrialState
 
-    trial = optuna.Trial(study, _trial_id(study, number))
+    if study.get_trials(deepcopy=False)[number].state.is_finished():
+        return
+    trial = optuna.Trial(study, trial_id(study, number))
     trial.set_user_attr("outcome", result.outcome)
     trial.set_user_attr("evidence", result.evidence)
     trial.set_user_attr("measured_s", result.step_time_s or _shown(result))
@@ -96,7 +115,8 @@ def tell(study: optuna.Study, number: int, result: TrialResult, limit_gib: float
         study.tell(number, result.step_time_s or _worst(study))
 
 
-def _trial_id(study: optuna.Study, number: int) -> int:
+def trial_id(study: optuna.Study, number: int) -> int:
+    """The storage's own id of trial `number`."""
     return study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
 
 

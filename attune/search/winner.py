@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from attune.counts import active_parameters
-from attune.counts.metrics import mfu, usd_per_million_tokens
+from attune.counts import active_parameters, mfu, usd_per_million_tokens
 from attune.experiment.events import (
     CheckResult,
     Completed,
@@ -16,6 +15,7 @@ from attune.experiment.events import (
     Verified,
 )
 from attune.layout import parse_layout, write_layout
+from attune.search.contenders import Contender, contenders
 from attune.search.notes import gain_notes
 from attune.search.recipe_writer import write_recipe
 from attune.search.runs import Runs
@@ -23,66 +23,48 @@ from attune.verify import Check, Verification, verify
 
 Events = Generator[Event, None, None]
 
-CLOSE_ENOUGH = 1.05
-"""The second run may be this much slower than the first before the next best is asked."""
 MOST_CONTENDERS = 3
+"""Second runs of different layouts before the fastest confirmed one wins."""
 
 
 def crown(runs: Runs) -> Events:
-    """Checks and confirms the best candidate, or the next best, and completes the campaign."""
-    contenders = _contenders(runs)
-    for contender in contenders[:MOST_CONTENDERS]:
-        checks = _checks(runs, contender)
-        if checks.failed:
-            yield runs.record(_verified(contender, checks))
-            continue
-        confirmed = yield from _confirm(runs, contender)
-        if confirmed is None:
-            continue
-        arm = confirmed if confirmed.outcome == "completed" else contender
-        checks = _checks(runs, arm)
-        yield runs.record(_verified(arm, checks))
-        if not checks.failed:
-            yield runs.record(_completed(runs, arm, contender, checks))
-            return
-    yield runs.record(_without_winner(runs, contenders))
+    """Checks and confirms the leader until one holds, and completes the campaign.
 
-
-def _contenders(runs: Runs) -> list[Finished]:
-    """Completed candidates and the reference itself, the fastest first."""
-    standing = runs.standing
-    arms = standing.completed("candidate")
-    if standing.reference:
-        arms.append(standing.reference)
-    return sorted(arms, key=lambda r: r.step_time_s or float("inf"))
-
-
-def _confirm(runs: Runs, contender: Finished) -> Generator[Event, None, Finished | None]:
-    """The second run of the contender; None when it shows that the first flattered it.
-
-    A run that the budget no longer holds is left out, and the first run stands.
+    A leader that is refused, or that its second run shows to be slower, makes room for the next.
     """
-    row = runs.candidates.find(parse_layout(contender.layout))
-    assert row is not None, "a contender is a candidate"
-    done = [r for r in runs.standing.runs if _confirms(r, contender)]
-    if not done:
-        if contender.gpu_hours > runs.hours_left():
+    while leader := _leader(runs):
+        verification = _checks(runs, leader.arm)
+        if not verification.failed and leader.second is None:
+            if leader.first.gpu_hours <= runs.hours_left():
+                yield from _run_again(runs, leader)
+                continue
             yield runs.record(Stopped(reason="no GPU-hours are left to run the winner again"))
-            return contender
-        yield from runs.run(row, "confirmation", f"run {contender.run}, the fastest, once more")
-        done = [r for r in runs.standing.runs if _confirms(r, contender)]
-    again = done[-1]
-    first = contender.step_time_s or float("inf")
-    if again.outcome != "completed" or again.step_time_s is None:
-        return None
-    rivals = [r for r in _contenders(runs) if r.layout != contender.layout]
-    slower = again.step_time_s > CLOSE_ENOUGH * first
-    beaten = any((r.step_time_s or float("inf")) < again.step_time_s for r in rivals)
-    return None if slower and beaten else again
+        if not _is_verified(runs, leader.arm):
+            yield runs.record(_verified(leader.arm, verification))
+        if not verification.failed:
+            yield runs.record(_completed(runs, leader.arm, leader.first, verification))
+            return
+    yield runs.record(_without_winner(runs))
 
 
-def _confirms(run: Finished, contender: Finished) -> bool:
-    return run.purpose == "confirmation" and run.layout == contender.layout
+def _leader(runs: Runs) -> Contender | None:
+    """The fastest that may win; after enough second runs, the fastest that had one."""
+    ranked = contenders(runs.standing)
+    confirmed = [contender for contender in ranked if contender.second]
+    pool = confirmed if len(confirmed) >= MOST_CONTENDERS else ranked
+    return pool[0] if pool else None
+
+
+def _run_again(runs: Runs, leader: Contender) -> Events:
+    row = runs.candidates.find(parse_layout(leader.first.layout))
+    assert row is not None, "a contender is a candidate"
+    why = f"run {leader.first.run}, the fastest, once more"
+    yield from runs.run(row, "confirmation", why)
+
+
+def _is_verified(runs: Runs, arm: Finished) -> bool:
+    """Whether the journal has the checks of `arm`, from a process that was killed after them."""
+    return any(isinstance(e, Verified) and e.run == arm.run for e in runs.standing.events)
 
 
 def _checks(runs: Runs, arm: Finished) -> Verification:
@@ -91,13 +73,15 @@ def _checks(runs: Runs, arm: Finished) -> Verification:
     result = runs.result(arm.run)
     base = runs.result(reference.run) if reference else None
     if reference is None or result is None or base is None:
-        return Verification(checks=(_NO_REFERENCE,), provenance=arm.provenance)
+        return _unproven(arm, "no reference arm could run on this cluster")
+    if reference.run == arm.run:
+        return _unproven(arm, "this is the reference arm's own run, and no second one was made")
     return verify(runs.job_of(arm), result, runs.job_of(reference), base)
 
 
-_NO_REFERENCE = Check(
-    name="megatron_bridge", status="not run", detail="no reference arm could run on this cluster"
-)
+def _unproven(arm: Finished, why: str) -> Verification:
+    check = Check(name="megatron_bridge", status="not run", detail=why)
+    return Verification(checks=(check,), provenance=arm.provenance)
 
 
 def _verified(arm: Finished, verification: Verification) -> Verified:
@@ -114,14 +98,17 @@ def _verified(arm: Finished, verification: Verification) -> Verified:
 def _completed(
     runs: Runs,
     arm: Finished,
-    contender: Finished,
+    first: Finished,
     verification: Verification,
     problem: str = "",
 ) -> Completed:
-    """The last event, with verification and recipe written before it."""
+    """The last event, with verification and recipe written before it.
+
+    `arm` is the run that is published, `first` the run of its layout that others are held against.
+    """
     runs.experiment.write_json("verification.json", verification)
     gains = _gains(runs, arm)
-    notes = gain_notes(runs.standing, contender, gains)
+    notes = gain_notes(runs.standing, first, gains)
     recipe = write_recipe(runs, arm, verification, gains, notes)
     gpu = runs.inputs.cluster.gpu
     tokens = arm.tokens_per_s_per_gpu or 0.0
@@ -147,36 +134,31 @@ def _completed(
 
 def _gains(runs: Runs, arm: Finished) -> tuple[Gain, ...]:
     """The winner over the reference and over what the estimator alone would have picked."""
-    standing = runs.standing
     first = write_layout(runs.candidates.table.row(runs.candidates.first_choice()))
-    choice = next((r for r in standing.completed("candidate") if r.layout == first), None)
+    reference = runs.standing.reference
     return (
-        _gain("reference", arm, standing.reference, ""),
-        _gain("estimator's first choice", arm, choice, first),
+        _gain(runs, arm, "reference", reference.layout if reference else ""),
+        _gain(runs, arm, "estimator's first choice", first),
     )
 
 
-def _gain(over: str, arm: Finished, other: Finished | None, layout: str) -> Gain:
-    before = other.tokens_per_s_per_gpu if other else None
+def _gain(runs: Runs, arm: Finished, over: str, layout: str) -> Gain:
+    before = runs.standing.tokens_per_s_per_gpu(layout)
     after = arm.tokens_per_s_per_gpu
     percent = 100 * (after / before - 1) if before and after else None
-    if other and other.layout == arm.layout:
+    if layout == arm.layout:
         percent = 0.0  # Two runs of one layout differ by noise, which is no gain.
-    return Gain(
-        over=over,
-        layout=other.layout if other else layout,
-        tokens_per_s_per_gpu=before,
-        percent=percent,
-    )
+    return Gain(over=over, layout=layout, tokens_per_s_per_gpu=before, percent=percent)
 
 
-def _without_winner(runs: Runs, contenders: list[Finished]) -> Completed:
+def _without_winner(runs: Runs) -> Completed:
     """The last event when nothing completed, or every contender was refused."""
-    if not contenders:
+    if not any(run.outcome == "completed" for run in runs.standing.runs):
         outcomes = sorted({r.outcome for r in runs.standing.runs})
         return _empty(runs, f"no run completed ({', '.join(outcomes) or 'none was started'})")
-    refused = [e for e in runs.standing.events if isinstance(e, Verified) and not e.passed]
-    arm = next((c for c in contenders if any(e.layout == c.layout for e in refused)), None)
+    refused = {e.run for e in runs.standing.events if isinstance(e, Verified) and not e.passed}
+    arms = (run for run in runs.standing.runs if run.run in refused)
+    arm = min(arms, key=lambda run: run.step_time_s or float("inf"), default=None)
     if arm is None:
         return _empty(runs, "no contender completed its second run")
     checks = _checks(runs, arm)
@@ -194,7 +176,7 @@ def _empty(runs: Runs, problem: str) -> Completed:
         peak_gib=None,
         usd_per_million_tokens=None,
         mfu=None,
-        status="predicted" if runs.launcher.provenance == "predicted" else "measured",
+        status=runs.launcher.provenance,
         gains=(),
         recipe=None,
         gpu_hours=runs.standing.gpu_hours,

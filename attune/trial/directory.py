@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +17,7 @@ from attune.layout import write_layout
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.result import TrialResult
+from attune.trial.script import shell_script
 
 _PACKAGES = ("attune", "torch", "megatron-core", "numpy")
 
@@ -69,20 +69,11 @@ def _version(package: str) -> str | None:
 
 
 def write_command(command: Command, directory: Path) -> None:
-    """`command.sh`: the same command by hand, from any directory; run it on every node."""
-    exports = [f"export {k}={shlex.quote(v)}" for k, v in sorted(command.environment.items())]
-    nodes = ["--standalone"]
-    if command.nodes > 1:
-        exports.append(': "${HEAD:?name of the first node}"')
-        nodes = [f"--nnodes={command.nodes}", "--rdzv-backend=c10d", '--rdzv-endpoint="$HEAD"']
-    words = [
-        *(shlex.quote(sys.executable), "-m", "torch.distributed.run", *nodes),
-        f"--nproc-per-node={command.processes_per_node}",
-        *map(shlex.quote, command.argv),
-    ]
-    lines = ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")"', *exports, "exec " + " ".join(words)]
+    """The command's files, and `command.sh`: the same by hand; run it on every node."""
+    for name, text in command.files.items():
+        (directory / name).write_text(text, encoding="utf-8")
     path = directory / "command.sh"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text(shell_script(command, sys.executable), encoding="utf-8")
     path.chmod(0o755)
 
 

@@ -77,7 +77,12 @@ PATTERNS = (
     Pattern("HOST_OOM", r"DataLoader worker .*killed by signal: Killed", "torch"),
     Pattern("HOST_OOM", r"(?i)(cudaHost|pin_memory|pinned memory).*(memory|fail)", "torch"),
     Pattern("HOST_OOM", r"DefaultCPUAllocator: (can't|not enough)", "torch"),
-    Pattern("HOST_OOM", r"std::bad_alloc|\bMemoryError\b|Cannot allocate memory", "linux"),
+    Pattern(
+        "HOST_OOM", r"std::bad_alloc|(?<!Of)MemoryError\b|Cannot allocate memory", "linux, numpy"
+    ),
+    Pattern("HOST_OOM", r"Out of memory allocating|failed to map segment from", "libgomp, glibc"),
+    # How a thread that cannot be started ends a C++ program; its other words for it follow.
+    Pattern("HOST_OOM", r"what\(\):\s+Resource temporarily unavailable", "libstdc++"),
     Pattern("HOST_OOM", r"(?i)thread.*Resource temporarily unavailable|start new thread", "linux"),
     Pattern("SHM", r"insufficient shared memory|unable to \w+ shared memory object", "torch"),
     Pattern("SHM", r"shared memory segment|/dev/shm|posix_fallocate failed", "nccl"),
@@ -133,5 +138,6 @@ TABLE = tuple((pattern.log_class, re.compile(pattern.text)) for pattern in PATTE
 
 # Failures of the host's allocators; on `cpu` these are the trainer's own memory.
 HOST_ALLOCATOR = re.compile(
-    r"(?i)DefaultCPUAllocator|bad_alloc|MemoryError\b|Cannot allocate memory|thread"
+    r"(?i)DefaultCPUAllocator|bad_alloc|(?<!Of)MemoryError\b|Cannot allocate memory|thread"
+    r"|Out of memory allocating|failed to map segment from|what\(\):"
 )

@@ -18,7 +18,9 @@ out of memory is called fragmentation: public reports of it lost 20 to 27 % of 8
 plain ones up to 4 %."""
 _UNIT_GIB = {"bytes": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0, "TiB": 2.0**10}
 _SIZE = r"([\d.]+) ?(bytes|[KMGT]iB)"
-_REQUESTED = re.compile(rf"(?i:tried to allocate|calloc|malloc) {_SIZE}")
+_REQUESTED = re.compile(
+    rf"(?i:tried to allocate|unable to allocate|allocating|calloc|malloc) {_SIZE}"
+)
 _REQUESTED_BYTES = re.compile(r"(?:calloc|malloc|size=|allocate )\D{0,3}(\d+)(?! ?[KMGT\d.])")
 _CAPACITY = re.compile(rf"total capacity of {_SIZE}|{_SIZE} total capacity")
 _UNALLOCATED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")

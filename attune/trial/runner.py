@@ -66,7 +66,7 @@ def follow(job: Job, launcher: Launcher, directory: Path) -> Steps:
     framework = load_framework(job.framework)
     launcher.check(job, framework.modules)
     begin_directory(directory)
-    command = framework.prepare(job, directory)
+    command = framework.prepare(job)
     write_job(job, launcher.name, directory)
     write_command(command, directory)
     handle = launcher.start(job, command, directory)

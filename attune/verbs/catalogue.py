@@ -1,25 +1,86 @@
-"""Lists what attune knows: models and GPUs."""
+"""Lists what attune knows, models and GPUs, and adds a model."""
 
 from __future__ import annotations
 
-from attune.catalog import Gpu, Model, gpu_names, load_gpu, load_model, model_names
+from dataclasses import asdict
+from pathlib import Path
+
+from attune.catalog import (
+    Gpu,
+    ImportedModel,
+    Model,
+    UnmodelledError,
+    gpu_names,
+    load_gpu,
+    load_hf_model,
+    load_model,
+    megatron_flags,
+    model_names,
+    own_model_files,
+    own_models_folder,
+    write_model,
+)
+from attune.catalog.hf_config import identifier_of
 from attune.counts import active_parameters, total_parameters
-from attune.report.catalogue import ListedGpu, ListedModel, ShownModel
+from attune.errors import AttuneError
+from attune.report.catalogue import ListedGpu, ListedModel
+from attune.report.model import Reading, RefusedModel, ShownModel, show
 
 
 def list_models() -> tuple[ListedModel, ...]:
-    """Every model of the catalogue, by id."""
-    return tuple(_listed(load_model(name)) for name in model_names())
+    """Every model of the catalogue, by id, then those that the user added."""
+    own = [str(path) for path in own_model_files().values()]
+    return tuple(_listed(load_model(name)) for name in [*model_names(), *own])
 
 
-def show_model(name: str) -> ShownModel:
-    """The model of that loose name or YAML file.
+def show_model(name: str) -> ShownModel | RefusedModel:
+    """The model of that loose name, YAML file, Hugging Face config, its folder or hub id.
 
     Raises:
         AttuneError: no such model (the nearest is suggested), or a damaged file.
     """
-    model = load_model(name)
-    return ShownModel(listed=_listed(model), architecture=model)
+    try:
+        imported = load_hf_model(name)
+    except UnmodelledError as error:
+        return RefusedModel(
+            supported=False, name=error.kind, unmodelled=error.missing, error=str(error)
+        )
+    model = imported.model if imported else load_model(name)
+    return show(_listed(model), model, _reading(imported), megatron_flags(model))
+
+
+def add_model(name: str, identifier: str | None = None, *, replace: bool = False) -> Path:
+    """Writes the model of a Hugging Face config into the user's catalogue; gives the file.
+
+    Raises:
+        AttuneError: `name` is no config, or a model of that id is there already.
+        UnmodelledError: a model that attune cannot express.
+    """
+    imported = load_hf_model(name)
+    if imported is None:
+        raise AttuneError(f"`{name}` is no config.json, no folder with one, nor in the hub's cache")
+    model = imported.model
+    if identifier is not None:
+        model = model.model_copy(update={"id": identifier_of(identifier), "name": identifier})
+    if model.id in model_names():
+        raise AttuneError(f"the catalogue has a model `{model.id}`; give another name with --id")
+    path = own_models_folder() / f"{model.id}.yaml"
+    if path.exists() and not replace:
+        raise AttuneError(f"{path} exists; give another name with --id, or --replace")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(write_model(model), encoding="utf-8")
+    return path
+
+
+def _reading(imported: ImportedModel | None) -> Reading:
+    if imported is None:
+        return Reading(family="", defaulted=(), by_class={}, ignored=())
+    return Reading(
+        family=imported.family,
+        defaulted=tuple(asdict(item) for item in imported.defaulted),
+        by_class=dict(imported.by_class),
+        ignored=tuple(asdict(item) for item in imported.ignored),
+    )
 
 
 def list_gpus() -> tuple[ListedGpu, ...]:

@@ -13,9 +13,15 @@ from attune.search.closest import explain_closest
 from attune.verbs.suggest import LIKELY, suggestions
 from attune.verbs.target import Target
 
+_ALIKE_STEP = 0.01
+"""Difference of the log of step time below which two layouts count as equally fast: two runs of
+one layout differ as much."""
+_ALIKE_MEMORY = 0.05
+"""The same of memory; no estimate is surer than that."""
+
 
 def plan(target: Target, *, space: str | Space | None = None, best: int = 10) -> Plan:
-    """The `best` layouts of `space` that the estimator predicts to train fastest.
+    """The `best` layouts of `space` that the estimator predicts to train fastest, without twins.
 
     Args:
         target: model, cluster and workload.
@@ -43,7 +49,9 @@ def plan(target: Target, *, space: str | Space | None = None, best: int = 10) ->
             fitting=found.fitting,
             broken={rule: number for rule, number in found.cut.items() if number},
         ),
-        best=suggestions(target, found.candidates.table.take(order[:best])),
+        best=suggestions(
+            target, found.candidates.table.take(_unlike(found.candidates, order, best))
+        ),
     )
 
 
@@ -52,6 +60,25 @@ def _best_first(candidates: Candidates) -> np.ndarray:
     likely = np.flatnonzero(candidates.p_fits >= LIKELY)
     speed = candidates.p_fits[likely] / candidates.step_s[likely]
     return likely[np.argsort(-speed, kind="stable")]
+
+
+def _unlike(candidates: Candidates, order: np.ndarray, most: int) -> np.ndarray:
+    """The first `most` rows of `order` without twins: same pipeline, tensor degree and estimates.
+
+    Knobs that do next to nothing for this model would otherwise fill the list.
+    """
+    table = candidates.table
+    kept: list[int] = []
+    step, memory = np.log(candidates.step_s), np.log(candidates.device_gib)
+    while len(order) and len(kept) < most:
+        first = int(order[0])
+        kept.append(first)
+        twin = np.abs(step[order] - step[first]) < _ALIKE_STEP
+        twin &= np.abs(memory[order] - memory[first]) < _ALIKE_MEMORY
+        for degree in (table.tp, table.pp, table.vpp):
+            twin &= degree[order] == degree[first]
+        order = order[~twin]
+    return np.array(kept, dtype=np.int64)
 
 
 def _closest(target: Target, candidates: Candidates) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 from attune.catalog import Cluster, Model, load_cluster, load_model, merged, parse, read_yaml
 from attune.errors import AttuneError
+from attune.rows.feed import SYNTHETIC, check_rows_fit
+from attune.rows.manifest import load_manifest
 from attune.workload import Workload
 
 
@@ -60,13 +62,28 @@ def find_workload(model: Model, path: Path | None, changes: Mapping[str, Any]) -
     """The defaults, under the model's own workload, under the file, under `changes`.
 
     Raises:
-        AttuneError: an unknown field or a value out of range.
+        AttuneError: an unknown field or a value out of range, or a file of rows that does not
+            fit.
     """
     fields: dict[str, Any] = dict(model.workload or {})
+    asked: dict[str, Any] = {}
     if path is not None:
         data = read_yaml(path)
         if not isinstance(data, dict):
             raise AttuneError(f"{path} must be a mapping of workload fields")
         fields = merged(fields, data)
+        asked |= data
     given = {name: value for name, value in changes.items() if value is not None}
-    return parse(Workload, fields | given, str(path) if path and not given else "the workload")
+    fields |= given
+    if "row_tokens" not in asked | given:
+        fields |= _length_of_rows(fields.get("rows"))
+    workload = parse(Workload, fields, str(path) if path and not given else "the workload")
+    check_rows_fit(workload, model.vocabulary)
+    return workload
+
+
+def _length_of_rows(rows: Any) -> dict[str, int]:
+    """Rows of a file have the length that they have, whatever the model's default."""
+    if not isinstance(rows, str) or rows == SYNTHETIC:
+        return {}
+    return {"row_tokens": load_manifest(Path(rows)).row_tokens}

@@ -11,6 +11,7 @@ from attune.experiment import experiments_folder
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.rules import Setting, broken_rules
 from attune.report.trial import TrialRun
+from attune.rows.feed import name_rows
 from attune.trial.job import Job, Virtual
 from attune.trial.launchers import choose_launcher, load_launcher
 from attune.trial.result import Step
@@ -67,14 +68,16 @@ def run_trial(
 
     Raises:
         LayoutError: a rule is broken; the message names it and its cure.
-        AttuneError: the directory holds a trial already, or the launcher cannot start.
+        AttuneError: the directory holds a trial already, the rows are not those of their
+            manifest, or the launcher cannot start.
     """
     _refuse_illegal(target, layout)
+    workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
     place = _free_directory(directory)
     job = Job(
         model=target.model,
         cluster=target.cluster,
-        workload=target.workload,
+        workload=workload,
         layout=layout,
         limit_s=limit_s,
         virtual=virtual or Virtual(),

@@ -73,16 +73,21 @@ def tune(request: TuneRequest) -> Campaign:
 
     Raises:
         AttuneError: unknown name, damaged file, count that does not fill nodes, a launcher that
-            cannot run here, or an experiment that does not exist.
+            cannot run here, an experiment that does not exist, or rows that changed since it
+            began.
     """
+    from attune.rows.feed import name_rows
     from attune.trial.launchers import load_launcher
 
     inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
     launcher = load_launcher(inputs.launcher)
+    real = launcher.provenance != "predicted"
+    workload = name_rows(inputs.workload, inputs.model.vocabulary, real=real)
+    inputs = inputs.model_copy(update={"workload": workload})
     return Campaign(
         inputs=inputs,
         resumed=request.resume is not None,
-        spends=launcher.provenance != "predicted",
+        spends=real,
     )
 
 

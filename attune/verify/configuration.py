@@ -39,6 +39,9 @@ def check_configuration(candidate: Job, reference: Job) -> Check:
 def _differences(name: str, ours: Any, theirs: Any) -> list[str]:
     """`field: candidate against reference` for each field that differs."""
     ours, theirs = _plain(ours), _plain(theirs)
+    if name == "workload" and ours["rows_sha256"] and ours["rows_sha256"] == theirs["rows_sha256"]:
+        # The digest names the rows, wherever the file lies.
+        ours, theirs = ours | {"rows": None}, theirs | {"rows": None}
     if isinstance(ours, dict) and isinstance(theirs, dict):
         keys = sorted(ours.keys() | theirs.keys())
         return [t for k in keys for t in _differences(f"{name}.{k}", ours.get(k), theirs.get(k))]

@@ -41,15 +41,15 @@ def attention_parts(setting: Setting) -> dict[str, Part]:
 
 
 def _norms(setting: Setting) -> Part:
-    """Two norms and two residual sums: 20 and 26 bytes per value (time_model_notes 1.1)."""
+    """Norms and two residual sums: 20 and 26 bytes per value (time_model_notes 1.1)."""
     values = setting.sizes.own_tokens * setting.model.hidden * setting.value_bytes / 2
-    zero = np.zeros_like(values)
+    zero, more = np.zeros_like(values), setting.model.norms - 2
     return Part(
-        forward=setting.kernels.elementwise(20 * values),
-        backward=setting.kernels.elementwise(26 * values),
+        forward=setting.kernels.elementwise((20 + 4 * more) * values),
+        backward=setting.kernels.elementwise((26 + 6 * more) * values),
         exposed=zero,
         exposed_backward=zero,
-        launches=zero + 6,
+        launches=zero + 6 + more,
     )
 
 
@@ -134,7 +134,8 @@ def _mean_keys(setting: Setting) -> float:
     if setting.model.indexer is not None:
         return min(causal, float(setting.model.indexer.top_k))
     if setting.model.window is not None:
-        return (causal + min(causal, float(setting.model.window))) / 2
+        share = setting.model.windowed_share
+        return (1 - share) * causal + share * min(causal, float(setting.model.window))
     return causal
 
 

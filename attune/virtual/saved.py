@@ -17,7 +17,7 @@ def attention_saved(setting: Setting) -> dict[str, Floats]:
     tokens, width = sizes.tokens, each * sizes.own_tokens * model.hidden
     query, value, keys = head_widths(model)
     heads, latent = model.heads / sizes.tp, model.latent
-    saved = {"boundary": 2 * width, "layernorm": 2 * width}
+    saved = {"boundary": 2 * width, "layernorm": model.norms * width}
     saved["core_attn"] = 4.0 * tokens * heads + _scores(setting)
     out = each * tokens * heads * value
     if latent is None:

@@ -157,7 +157,6 @@ def test_published_layouts_are_legal(model: str, count: int, framework: str, tex
         ("tp=4 pp=4 sp=off", "sp.experts_need_it"),
         ("tp=4 pp=4 ep=12", "ep.experts_divide"),
         ("tp=4 pp=4 dispatcher=flex ep=1", "dispatcher.flex_needs_ranks"),
-        ("tp=4 pp=4 ep=1 etp=1", "etp.gradient_group"),
         ("tp=4 pp=4 ep=8 overlap_experts=on", "overlap.experts_need_virtual_stages"),
         (
             "tp=4 pp=4 ep=8 offload=0.9 precision_aware_optimizer=off",
@@ -191,6 +190,13 @@ def test_a_broken_rule_is_named(text: str, rule: str) -> None:
 def test_what_no_one_line_says_is_refused_too(changes: dict[str, Any], rule: str) -> None:
     layout = replace(parse_layout("tp=4 pp=4"), **changes)
     assert rule in ids(setting(), layout)
+
+
+def test_attunes_own_trainer_reduces_experts_over_their_group() -> None:
+    text = "tp=4 pp=4 ep=1 etp=1"
+    assert ids(setting(framework="megatron-lm"), text) == ["etp.gradient_group"]
+    assert ids(setting(framework="miles"), text) == ["etp.gradient_group"]
+    assert ids(setting(), text) == []
 
 
 def test_query_groups_by_version() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from attune.report.explanation import (
     BrokenRule,
     Explanation,
@@ -45,9 +47,16 @@ def test_plan_shows_funnel_best_and_provenance(drawn):
     text = drawn(draw_plan, a_plan())
     assert "123,456 drawn, 9,000 legal, 700 predicted to fit" in text
     assert "rule.number_0" in text and "4 more rules" in text
-    assert "predicted (no trial ran); limit 139.8 GiB" in text
-    for figure in ("215", "38.0 (33-44)", "10.200", "4.3 %", "121.5", "93 %"):
+    assert "predicted (no trial ran)" in text and "limit 139.8 GiB" in text
+    for figure in ("215", "38.0", "33.0 to 44.0", "10.200", "4.3 %", "121.5", "93 %"):
         assert figure in text
+
+
+def test_plan_says_what_to_do_next(drawn):
+    text = drawn(draw_plan, replace(a_plan(), workload=Workload(global_batch=2048)))
+    asked = "-m GLM-4.5 -g H200 -n 128 --global-batch 2048"
+    assert f"attune explain {asked} -l '{LAYOUT}'" in text
+    assert f"attune tune {asked}\n" in text
 
 
 def test_plan_fits_80_columns_and_layouts_can_be_copied(drawn):

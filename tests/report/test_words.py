@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attune.report.plain import plain
-from attune.report.words import duration, gib, number, percent, seconds, size
+from attune.report.words import brief, duration, gib, number, percent, seconds, size
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,9 @@ from attune.report.words import duration, gib, number, percent, seconds, size
         (duration(3905), "1 h 05 min"),
         (duration(200), "3 min 20 s"),
         (duration(12.4), "12 s"),
+        (brief("Out of memory. Tried."), "Out of memory. Tried."),
+        (brief("Out of memory. Tried to allocate", 20), "Out of memory. ..."),
+        (brief("Tried to allocate", 9), "Tried to ..."),
     ],
 )
 def test_numbers_read_well(said, words):

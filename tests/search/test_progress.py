@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
-from attune.experiment.events import Finished, Gain, Interrupted, Prediction, Proposed, Verified
-from attune.layout import parse_layout
+import pytest
+
+from attune.experiment.events import Finished, Gain, Interrupted, Prediction, Proposed
+from attune.layout import Layout, parse_layout
 from attune.search.notes import gain_notes, knobs_changed
 from attune.search.progress import Standing
 
@@ -58,9 +61,15 @@ def test_the_best_may_be_the_reference() -> None:
     assert Standing([reference, slow]).best == reference
 
 
-def test_refused_layouts_are_known() -> None:
-    refused = Verified(run=3, layout="tp=2 pp=1", passed=False, checks=())
-    assert Standing([refused]).refused() == {"tp=2 pp=1"}
+def test_a_rate_is_the_mean_of_all_runs_of_a_layout() -> None:
+    runs = [
+        finished(1, tokens_per_s_per_gpu=120.0),
+        finished(2, tokens_per_s_per_gpu=80.0, purpose="confirmation"),
+        finished(3, outcome="out_of_memory", tokens_per_s_per_gpu=None),
+        finished(4, "tp=2 pp=1", tokens_per_s_per_gpu=300.0),
+    ]
+    assert Standing(runs).tokens_per_s_per_gpu("tp=1 pp=1") == 100.0
+    assert Standing(runs).tokens_per_s_per_gpu("tp=8 pp=1") is None
 
 
 def test_knobs_that_belong_together_count_once() -> None:
@@ -78,3 +87,10 @@ def test_notes_name_the_runs_that_show_one_knob() -> None:
     assert notes[0].startswith("+25.0 % tokens/s/GPU over the reference")
     assert "recompute alone: +50.0 %" in notes[1] and "(runs 2 and 4)" in notes[1]
     assert len(notes) == 2
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Layout)])
+def test_a_change_of_any_field_is_a_change_of_one_knob(field: str) -> None:
+    before = Layout()
+    after = replace(before, **{field: "other"})
+    assert len(knobs_changed(before, after)) == 1

@@ -35,7 +35,7 @@ class LauncherConformance:
         raise NotImplementedError
 
     def start(self, job: Job, directory: Path) -> Handle:
-        command = FakeFramework().prepare(job, directory)
+        command = FakeFramework().prepare(job)
         return self.launcher().start(job, command, directory)
 
     def test_finishes_with_logs_environment_and_awkward_characters(self, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from launcher_conformance import LauncherConformance, wait_for_text
+from processes import gone, living
 from trial_jobs import fake_job
 
 from attune.catalog import load_cluster
@@ -20,26 +21,6 @@ from attune.trial.launchers import Launcher, load_launcher
 from attune.trial.launchers import local as local_module
 
 _HERE = Path(__file__).resolve().parent
-
-
-def living(marker: str) -> list[int]:
-    """Processes whose environment names the marker."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def gone(marker: str, limit_s: float = 10.0) -> bool:
-    """Whether no such process is left within the limit."""
-    end = time.monotonic() + limit_s
-    while living(marker) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not living(marker)
 
 
 class TestLocal(LauncherConformance):

@@ -20,6 +20,35 @@ WATCHDOG = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqN
 KILLED = "  exitcode  : -9 (pid: 7)"
 ELASTIC = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
 
+# What a C++ program says that has no room: its own words, then torchrun's.
+ABORT = (
+    "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    "E1 api.py:984] failed (exitcode: -6) local_rank: 1 (pid: 7)\n"
+    "traceback : Signal 6 (SIGABRT) received by PID 7"
+)
+NO_THREAD = (
+    "terminate called after throwing an instance of 'std::system_error'\n"
+    "  what():  Resource temporarily unavailable\nexitcode  : -6 (pid: 7)"
+)
+CPU_ALLOCATOR = (
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't "
+    "allocate memory: you tried to allocate 4194304 bytes. Error code 12 (Cannot allocate memory)"
+)
+
+
+def worker_oom(message: str) -> str:
+    return write_error(
+        WorkerError(
+            rank=0,
+            stage=0,
+            phase="forward",
+            step=0,
+            kind="out_of_memory",
+            requested_bytes=None,
+            message=message,
+        )
+    )
+
 
 def steps(count: int, loss: float = 3.0) -> str:
     lines = (Step(step=i, seconds=1.0, loss=loss, grad_norm=1.0) for i in range(count))
@@ -64,6 +93,12 @@ def verdict(folder: Path, logs: dict[str, str], **ended: Any) -> Verdict:
         ({"rank-0": steps(2, math.nan)}, {"stopped": "pruned"}, "diverged", "NAN"),
         ({"rank-0": "std::bad_alloc"}, {"on_cpu": True}, "out_of_memory", "GPU_OOM"),
         ({"rank-0": "std::bad_alloc"}, {}, "host_out_of_memory", "HOST_OOM"),
+        ({"rank-0": CLOSED, "rank-1": ABORT}, {"on_cpu": True}, "out_of_memory", "GPU_OOM"),
+        ({"rank-0": CLOSED, "rank-1": NO_THREAD}, {"on_cpu": True}, "out_of_memory", "GPU_OOM"),
+        ({"rank-0": CLOSED, "rank-1": NO_THREAD}, {}, "host_out_of_memory", "HOST_OOM"),
+        ({"rank-0": worker_oom(CPU_ALLOCATOR)}, {"on_cpu": True}, "out_of_memory", "GPU_OOM"),
+        ({"rank-0": worker_oom(CPU_ALLOCATOR)}, {}, "host_out_of_memory", "HOST_OOM"),
+        ({"rank-0": worker_oom(OOM)}, {}, "out_of_memory", "GPU_OOM"),
         ({"launcher": KILLED}, {"on_cpu": True}, "host_out_of_memory", "HOST_OOM"),
     ],
 )

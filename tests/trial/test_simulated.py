@@ -12,6 +12,7 @@ from trial_jobs import FakeOutOfMemory, FakePerformance, h200_job
 
 from attune.layout import Layout
 from attune.trial import run
+from attune.trial.directory import write_command
 from attune.trial.frameworks.megatron_core import WorkerReader
 from attune.trial.launchers.local import LocalLauncher
 from attune.trial.launchers.simulated import SimulatedLauncher
@@ -93,7 +94,8 @@ def test_real_virtual_cluster(tmp_path: Path) -> None:
 
 def test_stand_in_runs_as_a_program_under_torchrun(tmp_path: Path) -> None:
     job = replace(h200_job(2), layout=Layout(pp=2))
-    command = stand_in_command(job, tmp_path, fault=Fault(name="host_oom"))
+    command = stand_in_command(job, fault=Fault(name="host_oom"))
+    write_command(command, tmp_path)
     handle = LocalLauncher().start(job, command, tmp_path)
     wait(handle)
     log = RunLog(WorkerReader())

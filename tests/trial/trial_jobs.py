@@ -23,11 +23,12 @@ class FakeFramework:
     name = "fake"
     modules = ()
 
-    def prepare(self, job: Job, directory: Path) -> Command:
+    def prepare(self, job: Job) -> Command:
         words = [f"{key}={value}" for key, value in job.worker_options.items()]
         return Command(
             argv=(str(_HERE / "fake_trainer.py"), f"steps={job.workload.steps}", *words),
             environment={"PYTHONPATH": str(_CHECKOUT), "AWKWARD": AWKWARD},
+            files={},
             processes_per_node=job.cluster.per_node,
             nodes=job.cluster.nodes,
         )

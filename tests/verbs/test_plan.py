@@ -26,6 +26,14 @@ def test_ten_best_are_legal_and_likely_to_fit(found):
     assert all(x.p_fits >= 0.5 and x.provenance == "predicted" for x in found.best)
 
 
+def test_no_two_of_the_best_are_twins(found):
+    for place, one in enumerate(found.best):
+        for other in found.best[place + 1 :]:
+            apart = abs(one.step_s / other.step_s - 1) > 0.009
+            apart |= abs(one.peak_gib / other.peak_gib - 1) > 0.04
+            assert apart or one.label.partition(" CP")[0] != other.label.partition(" CP")[0]
+
+
 def test_best_are_in_order_of_expected_speed(found):
     speeds = [x.tokens_per_s_per_gpu * x.p_fits for x in found.best]
     assert speeds == sorted(speeds, reverse=True)

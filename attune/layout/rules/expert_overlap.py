@@ -111,7 +111,7 @@ def _experts_recomputed_cure(setting: Setting, layout: Layout) -> Layout:
 
 
 def _even(setting: Setting, table: LayoutTable) -> Bools:
-    if (setting.model.layers - setting.model.first_moe_layer) % 2 == 0:
+    if setting.model.moe_count % 2 == 0:
         return always(table)
     good: Bools = ~table.overlap_experts
     return good
@@ -120,7 +120,7 @@ def _even(setting: Setting, table: LayoutTable) -> Bools:
 def _even_message(setting: Setting, layout: Layout) -> str:
     return (
         "expert overlap is reported to hang with an odd number of MoE layers, and "
-        f"{setting.model.name} has {setting.model.layers - setting.model.first_moe_layer}; "
+        f"{setting.model.name} has {setting.model.moe_count}; "
         "turn it off"
     )
 

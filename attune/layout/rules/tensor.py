@@ -80,7 +80,7 @@ def _qkv_cure(setting: Setting, layout: Layout) -> Layout:
 
 
 def _mlp(setting: Setting, table: LayoutTable) -> Bools:
-    if setting.model.first_moe_layer == 0:
+    if setting.model.moe_count == setting.model.layers:
         return always(table)
     good: Bools = setting.model.ffn % degree(table.tp) == 0
     return good

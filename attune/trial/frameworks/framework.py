@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from attune.trial.job import Job
@@ -18,6 +17,8 @@ class Command:
     """Module or script with its arguments, as they follow torchrun's own."""
     environment: dict[str, str]
     """Variables added to those of the machine."""
+    files: dict[str, str]
+    """Text of each file that the command reads, by its name in the trial directory."""
     processes_per_node: int
     nodes: int
 
@@ -32,8 +33,8 @@ class Framework(Protocol):
     def modules(self) -> tuple[str, ...]:
         """Python modules that must be installed where it trains."""
 
-    def prepare(self, job: Job, directory: Path) -> Command:
-        """Write the files that the command needs into `directory`; return the command.
+    def prepare(self, job: Job) -> Command:
+        """The command of a job; nothing is written.
 
         Raises:
             LayoutError: the framework cannot express this layout.

@@ -27,6 +27,7 @@ _CLASSES = {
     "illegal_layout": "ILLEGAL_LAYOUT",
     "exception": "CRASH",
 }
+_OUT_OF_MEMORY = ("GPU_OOM", "GPU_OOM_FRAGMENTATION", "HOST_OOM")
 _PACKAGES = Path(__file__).resolve().parents[3]
 """Where the package `attune` lies: an installation or a checkout."""
 
@@ -37,12 +38,12 @@ class MegatronCore:
     name = "megatron-core"
     modules = ("torch", "megatron.core")
 
-    def prepare(self, job: Job, directory: Path) -> Command:
+    def prepare(self, job: Job) -> Command:
         device: Device = "cpu" if job.cluster.gpu.architecture == "cpu" else "cuda"
-        _config(job, device).write(directory / CONFIG)
         return Command(
             argv=("-m", "attune.trial.worker", "--config", CONFIG),
             environment={**environment(device), "PYTHONPATH": str(_PACKAGES)},
+            files={CONFIG: _config(job, device).text()},
             processes_per_node=job.cluster.per_node,
             nodes=job.cluster.nodes,
         )
@@ -69,9 +70,7 @@ class WorkerReader:
 def _finding(error: WorkerError) -> Finding:
     known = classify(error.message)
     log_class = _CLASSES.get(error.kind, "CRASH")
-    # `exception` says little, and an out of memory may be one of fragments.
-    special = known is not None and CLASSES[known.log_class].outcome is not None
-    if known and special and (log_class == "CRASH" or known.log_class.startswith(log_class)):
+    if known and _says_more(log_class, known.log_class):
         log_class = known.log_class
     requested = error.requested_bytes
     return Finding(
@@ -82,6 +81,14 @@ def _finding(error: WorkerError) -> Finding:
         requested_gib=None if requested is None else requested / 2**30,
         on_host=bool(known and known.on_host),
     )
+
+
+def _says_more(reported: str, known: str) -> bool:
+    """Whether the class of the message goes before the kind that the worker reported."""
+    if CLASSES[known].outcome is None:
+        return False
+    # `exception` says little; an out of memory may be one of fragments, or the host's.
+    return reported == "CRASH" or (reported == "GPU_OOM" and known in _OUT_OF_MEMORY)
 
 
 def _config(job: Job, device: Device) -> WorkerConfig:

@@ -26,24 +26,21 @@ _JOB = TypeAdapter(Job)
 _PACKAGES = Path(__file__).resolve().parents[3]
 
 
-def stand_in_command(
-    job: Job, directory: Path, *, fault: Fault | None = None, pace: float = 0.0
-) -> Command:
-    """The command that plays `job`, for any launcher; its configuration goes to `directory`.
+def stand_in_command(job: Job, *, fault: Fault | None = None, pace: float = 0.0) -> Command:
+    """The command that plays `job`, for any launcher.
 
     Args:
         job: what to play.
-        directory: where `stand_in.json` is written.
         fault: what goes wrong.
         pace: seconds to wait for each simulated second.
     """
-    (directory / CONFIG).write_bytes(_JOB.dump_json(job, indent=2))
     words = ["--config", CONFIG, "--pace", str(pace)]
     if fault is not None:
         words += ["--fault", fault.name, "--at-step", str(fault.step)]
     return Command(
         argv=("-m", "attune.trial.stand_in", *words),
         environment={"PYTHONPATH": str(_PACKAGES)},
+        files={CONFIG: _JOB.dump_json(job, indent=2).decode()},
         processes_per_node=job.cluster.per_node,
         nodes=job.cluster.nodes,
     )

@@ -45,9 +45,9 @@ class WorkerConfig(BaseModel):
     """Path of a JSON-lines file that receives every step; None writes none."""
     options: Options = Options()
 
-    def write(self, path: Path) -> None:
-        """Writes the configuration as JSON."""
-        path.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    def text(self) -> str:
+        """The configuration as JSON."""
+        return self.model_dump_json(indent=2) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> WorkerConfig:

@@ -18,6 +18,7 @@ def prepare_megatron_for_cpu() -> None:
     """Removes every obstacle; call once, before a model is built."""
     _current_device_is_cpu()
     _literal_cuda_means_cpu()
+    _tensors_stay()
     _tensor_types_read_as_cuda()
     _no_random_state_of_a_device()
     _expert_splits_are_on_the_host()
@@ -44,6 +45,11 @@ def _on_cpu(make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         return make(*arguments, **named)
 
     return made
+
+
+def _tensors_stay() -> None:
+    """Tied embeddings of the first and last stage are moved by `cuda()` before they are summed."""
+    torch.Tensor.cuda = lambda self, *_, **__: self
 
 
 def _tensor_types_read_as_cuda() -> None:

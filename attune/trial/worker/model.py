@@ -70,16 +70,17 @@ def _shape(config: WorkerConfig) -> dict[str, Any]:
 
 
 def _experts(config: WorkerConfig, experts: Experts) -> dict[str, Any]:
-    first = config.model.first_moe_layer
     return {
         "num_moe_experts": experts.count,
-        "moe_layer_freq": [0] * first + [1] * (config.model.layers - first),
+        "moe_layer_freq": [int(moe) for moe in config.model.moe_pattern],
         "moe_ffn_hidden_size": experts.ffn,
         "moe_shared_expert_intermediate_size": experts.shared_ffn or None,
         "moe_shared_expert_overlap": config.layout.overlap_shared_experts,
         "moe_router_topk": experts.top_k,
         "moe_router_score_function": experts.score,
+        "moe_router_pre_softmax": experts.pre_softmax,
         "moe_router_enable_expert_bias": experts.expert_bias,
+        "moe_router_topk_scaling_factor": experts.scaling if experts.scaling != 1 else None,
         "moe_router_num_groups": experts.groups if experts.groups > 1 else None,
         "moe_router_group_topk": experts.group_top_k if experts.groups > 1 else None,
         "moe_router_dtype": "fp32",
@@ -167,6 +168,7 @@ def _build_chunk(
         pre_process=parallel_state.is_pipeline_first_stage(**virtual),
         post_process=parallel_state.is_pipeline_last_stage(**virtual),
         position_embedding_type="rope",
+        rotary_percent=model.rope_share,
         rotary_base=model.rope_base,
         share_embeddings_and_output_weights=model.tied_embeddings,
         vp_stage=chunk,

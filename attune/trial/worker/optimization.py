@@ -19,6 +19,7 @@ from megatron.core.transformer.transformer_config import TransformerConfig
 
 from attune.trial.worker.config import WorkerConfig
 from attune.trial.worker.model import DTYPES
+from attune.trial.worker.weights import is_routed_expert
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +36,7 @@ def build_optimization(
     config: WorkerConfig, transformer: TransformerConfig, chunks: list[GPTModel]
 ) -> Optimization:
     """Wraps the chunks, builds optimizer and schedule, and tells the pipeline about both."""
+    _mark_routed_experts(chunks)
     if transformer.bf16:
         chunks = [Float16Module(transformer, chunk) for chunk in chunks]
     wrapped = _wrap(config, transformer, chunks)
@@ -44,6 +46,18 @@ def build_optimization(
         _optimizer_config(config), wrapped, use_gloo_process_groups=False
     )
     return Optimization(chunks=wrapped, optimizer=optimizer, schedule=_schedule(config, optimizer))
+
+
+def _mark_routed_experts(chunks: list[GPTModel]) -> None:
+    """Has experts reduced, sharded and clipped over their own data-parallel group.
+
+    With EP 1 megatron-core 0.16 takes them for dense parameters; their group is then another one
+    wherever ETP is not TP, and gradients of the tokens of other tensor ranks would be lost.
+    """
+    for chunk in chunks:
+        for name, parameter in chunk.named_parameters():
+            if is_routed_expert(name):
+                parameter.allreduce = False
 
 
 def _wrap(

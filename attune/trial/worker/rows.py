@@ -1,50 +1,32 @@
-"""Synthetic rows: deterministic by seed, and learnable within 20 steps.
-
-Tokens come in pairs. A token is followed by its partner with probability 3/4, and else by a
-fresh draw from Zipf's law; which token has which rank follows from the seed. Every row has its
-own generator, so a rank makes its own rows only, and the batch is the same for every layout.
-"""
+"""The rows that the worker trains on, as tensors on its device."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import Any, NamedTuple
 
-FOLLOWS = 0.75
-"""Probability that a token is followed by its partner."""
-EXPONENT = 1.2
-"""Exponent of Zipf's law; word frequencies of natural language are near 1."""
+import torch
 
-Tokens = npt.NDArray[np.int64]
+from attune.rows.feed import Batch
+from attune.rows.synthetic import FOLLOWS, SyntheticRows
+
+__all__ = ["FOLLOWS", "Microbatch", "SyntheticRows", "loss_of_rows", "to_device"]
 
 
-class SyntheticRows:
-    """All rows of a run, by step and row."""
+class Microbatch(NamedTuple):
+    """Rows of one microbatch; all fields are [rows, row_tokens]."""
 
-    def __init__(self, *, vocabulary: int, row_tokens: int, seed: int) -> None:
-        self.row_tokens = row_tokens
-        self.seed = seed
-        pairs = max(vocabulary // 2, 1)
-        weights = np.arange(1, pairs + 1, dtype=np.float64) ** -EXPONENT
-        self.cumulative = np.cumsum(weights / weights.sum())
-        self.token_of_rank = np.random.default_rng([seed, 0]).permutation(2 * pairs) % vocabulary
+    tokens: torch.Tensor
+    labels: torch.Tensor
+    weights: torch.Tensor
+    """Share of each label in the loss of its row; they sum to 1."""
 
-    def row(self, step: int, row: int) -> Tokens:
-        """[row_tokens + 1] tokens of row `row` of the global batch of step `step`."""
-        draw = np.random.default_rng([self.seed, 1, step, row])
-        length = self.row_tokens + 1
-        pair = np.searchsorted(self.cumulative, draw.random(length)).clip(
-            max=len(self.cumulative) - 1
-        )
-        fresh = draw.random(length) >= FOLLOWS
-        fresh[0] = True
-        position = np.arange(length)
-        drawn = np.maximum.accumulate(np.where(fresh, position, 0))
-        side = draw.integers(0, 2, length)[drawn]
-        ranks = 2 * pair[drawn] + (side + position - drawn) % 2
-        tokens: Tokens = self.token_of_rank[ranks]
-        return tokens
 
-    def rows(self, step: int, rows: range) -> Tokens:
-        """[len(rows), row_tokens + 1] tokens."""
-        return np.stack([self.row(step, row) for row in rows])
+def to_device(batch: Batch, device: Any) -> Microbatch:
+    """A batch of rows on the device."""
+    fields = (batch.tokens, batch.labels, batch.weights)
+    return Microbatch(*(torch.from_numpy(f.copy()).to(device) for f in fields))
+
+
+def loss_of_rows(output: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Mean over rows of the mean loss of a row's targets; `output` is [rows, row_tokens]."""
+    return (output.float() * weights).sum() / len(weights)

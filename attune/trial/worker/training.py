@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from megatron.core import parallel_state
 from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
 
+from attune.rows.feed import open_feed
 from attune.trial.result import Step
 from attune.trial.worker.config import WorkerConfig
 from attune.trial.worker.failure import DivergenceError
 from attune.trial.worker.optimization import Optimization
 from attune.trial.worker.progress import Progress
-from attune.trial.worker.rows import SyntheticRows
+from attune.trial.worker.rows import Microbatch, loss_of_rows, to_device
 
 
 class Training:
@@ -28,11 +30,7 @@ class Training:
         self.chunks = optimization.chunks
         self.optimizer = optimization.optimizer
         self.schedule = optimization.schedule
-        self.rows = SyntheticRows(
-            vocabulary=config.model.vocabulary,
-            row_tokens=config.workload.row_tokens,
-            seed=config.workload.seed,
-        )
+        self.rows = open_feed(config.workload, config.model.vocabulary)
         self.ranks = parallel_state.get_data_parallel_world_size()
         self.microbatches = config.workload.global_batch // (
             config.layout.rows_per_microbatch * self.ranks
@@ -92,22 +90,21 @@ class Training:
         )
         return self._mean(losses) if losses else None
 
-    def _batches(self, step: int) -> Iterator[torch.Tensor]:
-        """Microbatches of this data-parallel rank, each [rows, row_tokens + 1]."""
+    def _batches(self, step: int) -> Iterator[Microbatch]:
+        """Microbatches of this data-parallel rank."""
         width = self.config.layout.rows_per_microbatch
         for index in range(self.microbatches):
             first = (index * self.ranks + parallel_state.get_data_parallel_rank()) * width
-            tokens = self.rows.rows(step, range(first, first + width))
-            yield torch.from_numpy(tokens).to(self.device)
+            yield to_device(self.rows.batch(step, range(first, first + width)), self.device)
 
-    def _forward(self, batches: Iterator[torch.Tensor], chunk: Any) -> tuple[torch.Tensor, Any]:
-        tokens = next(batches)
-        positions = torch.arange(tokens.shape[1] - 1, device=self.device).unsqueeze(0)
-        output = chunk(tokens[:, :-1], positions, self.mask, labels=tokens[:, 1:].contiguous())
-        return output, _mean_of_tokens
+    def _forward(self, batches: Iterator[Microbatch], chunk: Any) -> tuple[torch.Tensor, Any]:
+        batch = next(batches)
+        positions = torch.arange(batch.tokens.shape[1], device=self.device).unsqueeze(0)
+        output = chunk(batch.tokens, positions, self.mask, labels=batch.labels)
+        return output, partial(_loss, weights=batch.weights)
 
     def _mean(self, losses: list[dict[str, torch.Tensor]]) -> float:
-        """Every microbatch has the same tokens, so the mean of means is the batch's mean."""
+        """Every microbatch has the same number of rows, so the mean of means is the batch's."""
         mean = torch.stack([entry["loss"] for entry in losses]).double().mean()
         group = parallel_state.get_data_parallel_group()
         torch.distributed.all_reduce(mean, group=group)
@@ -119,8 +116,10 @@ class Training:
         return float(norm)
 
 
-def _mean_of_tokens(output: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    loss = output.float().mean()
+def _loss(
+    output: torch.Tensor, weights: torch.Tensor
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    loss = loss_of_rows(output, weights)
     return loss, {"loss": loss.detach().clone()}
 
 

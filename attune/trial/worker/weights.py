@@ -35,7 +35,15 @@ def initialize_weights(chunks: list[GPTModel], model: Model, seed: int) -> None:
         for local_name, parameter in chunk.named_parameters():
             name = global_name(chunk, local_name, model.tied_embeddings)
             full = full_tensor(name, _full_shape(name, parameter, model), model, seed, parameter)
-            parameter.copy_(_shard(_padded(full, parameter), name, parameter, model))
+            parameter.copy_(_shard(_padded(full, name, parameter), name, parameter, model))
+
+
+def is_routed_expert(name: str) -> bool:
+    """Whether a parameter of that name, local or global, belongs to a routed expert.
+
+    Megatron-core 0.16 marks these (`allreduce` is False) only where EP is over 1.
+    """
+    return ".mlp.experts." in name
 
 
 def global_name(chunk: GPTModel, local_name: str, tied: bool) -> str:
@@ -95,7 +103,7 @@ def _full_shape(name: str, parameter: torch.nn.Parameter, model: Model) -> tuple
     if _is_vocabulary(name):
         shape[0] = model.vocabulary
     elif _is_split(parameter):
-        shape[parameter.partition_dim] *= _tensor_ranks(parameter)[1]
+        shape[parameter.partition_dim] *= _tensor_ranks(name)[1]
     return tuple(shape)
 
 
@@ -107,24 +115,24 @@ def _is_split(parameter: torch.nn.Parameter) -> bool:
     return getattr(parameter, "tensor_model_parallel", False)
 
 
-def _tensor_ranks(parameter: torch.nn.Parameter) -> tuple[int, int]:
+def _tensor_ranks(name: str) -> tuple[int, int]:
     """Rank and size of the tensor-parallel group that shares this parameter."""
-    if getattr(parameter, "allreduce", True):
+    if is_routed_expert(name):
         return (
-            parallel_state.get_tensor_model_parallel_rank(),
-            parallel_state.get_tensor_model_parallel_world_size(),
+            parallel_state.get_expert_tensor_parallel_rank(),
+            parallel_state.get_expert_tensor_parallel_world_size(),
         )
     return (
-        parallel_state.get_expert_tensor_parallel_rank(),
-        parallel_state.get_expert_tensor_parallel_world_size(),
+        parallel_state.get_tensor_model_parallel_rank(),
+        parallel_state.get_tensor_model_parallel_world_size(),
     )
 
 
-def _padded(full: torch.Tensor, parameter: torch.nn.Parameter) -> torch.Tensor:
+def _padded(full: torch.Tensor, name: str, parameter: torch.nn.Parameter) -> torch.Tensor:
     """`full` with zero rows where Megatron pads the vocabulary."""
     if not _is_split(parameter):
         return full
-    missing = parameter.shape[0] * _tensor_ranks(parameter)[1] - full.shape[0]
+    missing = parameter.shape[0] * _tensor_ranks(name)[1] - full.shape[0]
     if parameter.partition_dim or missing <= 0:
         return full
     return torch.nn.functional.pad(full, (0, 0, 0, missing))
@@ -136,7 +144,7 @@ def _shard(
     """This rank's part of `full`."""
     if not _is_split(parameter):
         return full
-    rank, size = _tensor_ranks(parameter)
+    rank, size = _tensor_ranks(name)
     # A rank holds its part of the gate above its part of the up projection.
     strides = 2 if model.gated and ".linear_fc1." in name else 1
     return cut(full, rank, size, dimension=parameter.partition_dim, strides=strides)

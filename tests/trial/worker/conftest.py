@@ -19,7 +19,7 @@ from attune.catalog import load_model
 from attune.layout import parse_layout
 from attune.trial.result import RankMemory, Step
 from attune.trial.worker import log
-from attune.trial.worker.config import WorkerConfig, environment
+from attune.trial.worker.config import Options, WorkerConfig, environment
 from attune.workload import Workload
 
 _LIMIT_S = 300
@@ -51,32 +51,33 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
     directory = tmp_path_factory.mktemp("worker")
 
     @functools.cache
-    def run(model: str, layout: str, processes: int = 1, memory_gib: float | None = None) -> Run:
-        return train_once(directory, model, layout, processes, memory_gib=memory_gib)
+    def run(
+        model: str,
+        layout: str,
+        processes: int = 1,
+        *,
+        memory_gib: float | None = None,
+        options: tuple[tuple[str, Any], ...] = (),
+        workload: tuple[tuple[str, Any], ...] = (),
+    ) -> Run:
+        known = load_model(model)
+        config = WorkerConfig(
+            model=known,
+            workload=Workload.model_validate({**(known.workload or {}), **dict(workload)}),
+            layout=parse_layout(layout),
+            device="cpu",
+            memory_gib=memory_gib,
+            options=Options.model_validate(dict(options)),
+        )
+        return train_once(directory, config, processes)
 
     return run
 
 
-def train_once(
-    directory: Path,
-    model: str,
-    layout: str,
-    processes: int = 1,
-    workload: dict[str, Any] | None = None,
-    changes: dict[str, Any] | None = None,
-    **named: Any,
-) -> Run:
-    """One run of the worker; `workload` and `changes` replace fields of workload and model."""
-    known = load_model(model).model_copy(update=changes or {})
-    config = WorkerConfig(
-        model=known,
-        workload=Workload.model_validate({**(known.workload or {}), **(workload or {})}),
-        layout=parse_layout(layout),
-        device="cpu",
-        **named,
-    )
-    path = directory / f"{model}-{layout.replace(' ', '-')}-{_free_port()}.json"
-    config.write(path)
+def train_once(directory: Path, config: WorkerConfig, processes: int) -> Run:
+    """One run of the worker."""
+    path = directory / f"{_free_port()}.json"
+    path.write_text(config.text())
     return _launched(path, processes)
 
 

@@ -26,12 +26,12 @@ def _config() -> WorkerConfig:
 
 
 def test_file_is_read_back_as_written(tmp_path: Path) -> None:
-    _config().write(tmp_path / "worker.json")
+    (tmp_path / "worker.json").write_text(_config().text())
     assert WorkerConfig.read(tmp_path / "worker.json") == _config()
 
 
 def test_unknown_field_is_named(tmp_path: Path) -> None:
-    _config().write(tmp_path / "worker.json")
+    (tmp_path / "worker.json").write_text(_config().text())
     text = (tmp_path / "worker.json").read_text().replace('"device"', '"devise"')
     (tmp_path / "worker.json").write_text(text)
     with pytest.raises(AttuneError, match="devise"):
