@@ -25,7 +25,7 @@ from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
 from attune.search.sampler import FiniteSampler
-from attune.search.study import open_study
+from attune.search.study import enqueue, open_study
 from attune.search.winner import crown
 from attune.trial.launchers import load_launcher
 
@@ -160,7 +160,7 @@ class Campaign:
             row = self._row(layout)
             if row is None:
                 return
-            self.study.enqueue_trial(self.sampler.parameters.of(row), user_attrs={"why": "ref"})
+            enqueue(self.study, self.sampler.parameters.of(row), "the trusted arm")
             trial = self.study.ask(self.sampler.parameters.distributions())
             yield from self.runs.run(
                 row, "reference", "the trusted arm runs first", trial=trial.number
@@ -207,19 +207,16 @@ class Campaign:
     def _enqueue_first_choice(self) -> None:
         row = self.candidates.first_choice()
         if self.sampler.scores(self.study).free[row]:
-            self.study.enqueue_trial(
-                self.sampler.parameters.of(row),
-                user_attrs={"why": "the estimator's first choice"},
-                skip_if_exists=True,
-            )
+            enqueue(self.study, self.sampler.parameters.of(row), "the estimator's first choice")
 
     def _again_after_fault(self, row: int) -> None:
         run = self.runs.standing.runs[-1]
         attempts = self.runs.standing.attempts(run.layout, "candidate")
         if machine_fault(run) and attempts <= RETRIES:
-            self.study.enqueue_trial(
+            enqueue(
+                self.study,
                 self.sampler.parameters.of(row),
-                user_attrs={"why": f"run {run.run} again: {run.outcome} is not the layout's fault"},
+                f"run {run.run} again: {run.outcome} is not the layout's fault",
             )
 
     def _reason_to_stop(self, row: int, gain: float) -> str:

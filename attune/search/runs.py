@@ -10,7 +10,7 @@ from attune.experiment.events import Event, Finished, Interrupted, Progress, Pro
 from attune.layout import parse_layout, write_layout
 from attune.search.candidates import Candidates
 from attune.search.progress import Standing
-from attune.search.study import tell
+from attune.search.study import drop_orphans, enqueue, tell
 from attune.trial.job import Job, Purpose, Virtual
 from attune.trial.launchers import Launcher
 from attune.trial.result import Outcome, Step, TrialResult
@@ -128,7 +128,12 @@ class Runs:
         return max(overhead, default=0.0) + self._step_hours(float(self.candidates.step_s[row]))
 
     def recover(self) -> Events:
-        """Settles the run that was in flight when attune last died."""
+        """Settles what was in flight when attune last died."""
+        yield from self._recover_run()
+        for parameters in drop_orphans(self.study):
+            enqueue(self.study, parameters, "asked for before, and never begun")
+
+    def _recover_run(self) -> Events:
         proposed = self.standing.in_flight()
         if proposed is None:
             return
@@ -141,8 +146,7 @@ class Runs:
         if proposed.purpose == "candidate" and trial is not None:
             # Runs again at once: what was begun is what the sampler wanted next.
             parameters = self.study.trials[trial].params
-            attributes = {"why": f"run {proposed.run} again, which was interrupted"}
-            self.study.enqueue_trial(parameters, user_attrs=attributes)
+            enqueue(self.study, parameters, f"run {proposed.run} again, which was interrupted")
 
     def _finish_interrupted(self, proposed: Proposed) -> Event:
         from optuna.trial import TrialState
@@ -218,7 +222,8 @@ class Runs:
         return step_s * self.inputs.workload.steps * self.inputs.cluster.count / 3600
 
     def _trial_of(self, run: int) -> int | None:
-        trials = self.study.get_trials(deepcopy=False)
+        # The latest: a kill before the journal knew of a run leaves its number to another trial.
+        trials = reversed(self.study.get_trials(deepcopy=False))
         return next((t.number for t in trials if t.user_attrs.get("run") == run), None)
 
     def _trial_id(self, number: int) -> int:

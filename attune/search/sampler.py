@@ -19,7 +19,7 @@ from optuna.trial import TrialState
 from attune.layout.table import Bools, Floats
 from attune.search.candidates import Candidates
 from attune.search.residual import Residual, features
-from attune.search.study import JUDGED, Parameters
+from attune.search.study import CHOSEN, JUDGED, Parameters
 
 if TYPE_CHECKING:
     import optuna
@@ -31,8 +31,6 @@ MEMORY = Residual(amplitude=0.08, offset=0.2, noise=0.01)
 PRUNED_NOISE = 0.05
 OUT_OF_MEMORY_EXCESS = 1.04
 """An out-of-memory run is taken to need at least this much of the limit."""
-CHOSEN = "attune:parameters"
-"""System attribute with a trial's parameters, so that a parallel asker sees them at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +106,8 @@ class FiniteSampler(BaseSampler):
 
     def _row(self, trial: optuna.trial.FrozenTrial) -> int | None:
         attributes = trial.system_attrs
-        known = trial.params or attributes.get("fixed_params") or attributes.get(CHOSEN) or {}
+        # These two hold every parameter from the start; `params` fills one by one.
+        known = attributes.get("fixed_params") or attributes.get(CHOSEN) or trial.params
         return self.parameters.row(known)
 
     def _chance(self, judged: Sequence[tuple[Any, int]]) -> Floats:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 JUDGED = ("completed", "out_of_memory", "host_out_of_memory", "pruned")
 """Outcomes that say something about the layout's speed or memory."""
+CHOSEN = "attune:parameters"
+"""System attribute with a trial's parameters, so that a parallel asker sees them at once."""
 
 
 class Parameters:
@@ -72,12 +74,15 @@ def tell(study: optuna.Study, number: int, result: TrialResult, limit_gib: float
 
     The value is the step time in seconds. Out of memory is a complete trial with the worst
     finite value and a violated `memory` constraint, so it teaches memory; a pruned one keeps
-    what it showed; everything else fails and teaches nothing.
+    what it showed; everything else fails and teaches nothing. A trial that was told before is
+    left as it is: a kill may come between the study and the journal.
     """
     import optuna
     from optuna.trial import TrialState
 
     trial = optuna.Trial(study, _trial_id(study, number))
+    if study.trials[number].state.is_finished():
+        return
     trial.set_user_attr("outcome", result.outcome)
     trial.set_user_attr("evidence", result.evidence)
     trial.set_user_attr("measured_s", result.step_time_s or _shown(result))
@@ -94,6 +99,31 @@ def tell(study: optuna.Study, number: int, result: TrialResult, limit_gib: float
         study.tell(number, state=TrialState.PRUNED)
     else:
         study.tell(number, result.step_time_s or _worst(study))
+
+
+def enqueue(study: optuna.Study, parameters: dict[str, Any], why: str) -> None:
+    """Asks for a layout next, unless it already waits (a kill may follow the first asking)."""
+    from optuna.trial import TrialState
+
+    waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+    if all(t.system_attrs.get("fixed_params") != parameters for t in waiting):
+        study.enqueue_trial(parameters, user_attrs={"why": why})
+
+
+def drop_orphans(study: optuna.Study) -> list[dict[str, Any]]:
+    """Fails the trials that were asked for but whose run never began; gives their parameters.
+
+    Only for a study that no other process asks: a running trial is then one that a kill left.
+    """
+    from optuna.trial import TrialState
+
+    found = []
+    for trial in study.get_trials(states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+        chosen = trial.system_attrs.get("fixed_params") or trial.system_attrs.get(CHOSEN)
+        if chosen:
+            found.append(chosen)
+    return found
 
 
 def _trial_id(study: optuna.Study, number: int) -> int:
