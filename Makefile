@@ -34,12 +34,12 @@ demo: setup  ## tune GLM-4.5 on 128 H200 (on the virtual cluster where there are
 test: setup lint types layers unit  ## lint, types, layers and the quick tests
 
 lint: setup  ## formatting and lint, nothing changed
-	@$(BIN)/ruff format --quiet --check --diff attune tests
-	@$(BIN)/ruff check --quiet attune tests
+	@$(BIN)/ruff format --quiet --check --diff attune tests benchmarks
+	@$(BIN)/ruff check --quiet attune tests benchmarks
 
 format: setup  ## format, and mend what lint can mend
-	@$(BIN)/ruff format attune tests
-	@$(BIN)/ruff check --fix attune tests
+	@$(BIN)/ruff format attune tests benchmarks
+	@$(BIN)/ruff check --fix attune tests benchmarks
 
 types: setup  ## mypy
 	@$(BIN)/mypy --no-error-summary
