@@ -106,7 +106,7 @@ def tune(
         seed=seed,
         name=experiment_name,
         resume=resume,
-        worker_options=dict(option.split("=", 1) for option in worker_option or ()),
+        worker_options=_pairs(worker_option or []),
     )
     campaign = prepare(request)
     if dry_run:
@@ -122,6 +122,14 @@ def tune(
         raise
     if history.state != "done":
         raise typer.Exit(1)
+
+
+def _pairs(options: list[str]) -> dict[str, str]:
+    """`name=value` words as a mapping."""
+    wrong = next((option for option in options if "=" not in option), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"`{wrong}` is not of the form name=value")
+    return dict(option.split("=", 1) for option in options)
 
 
 def _question(campaign: Campaign) -> str:

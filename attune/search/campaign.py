@@ -210,12 +210,13 @@ class Campaign:
             trial = self.study.ask(self.sampler.parameters.distributions())
             assert trial.params == self.sampler.parameters.of(row), "one process asks"
             why = trial.user_attrs.get("why") or (
-                f"expected gain {scores.gain[row]:.1%}, P(fits) {scores.p_fits[row]:.0%}"
+                f"expected gain {scores.gain[row]:.1%}, P(fits) {scores.believed.p_fits[row]:.0%}"
             )
             yield from self.runs.run(
                 row,
                 "candidate",
                 why,
+                believed=scores.believed,
                 trial=trial.number,
                 expected_gain=float(scores.gain[row]),
             )

@@ -131,8 +131,8 @@ def test_out_of_memory_teaches_memory_and_not_time(study_path: Path) -> None:
     study.enqueue_trial(sampler.parameters.of(crowded))
     assert play(study, sampler, 1, bias=1.5) == [crowded]
     after = sampler.scores(study)
-    assert after.p_fits[crowded] < before.p_fits[crowded]
-    assert np.allclose(after.step_s, before.step_s)
+    assert after.believed.p_fits[crowded] < before.believed.p_fits[crowded]
+    assert np.allclose(after.believed.step_s, before.believed.step_s)
     trial = study.trials[-1]
     assert trial.constraints["memory"] > 0 and np.isfinite(trial.value or np.inf)
 
@@ -198,3 +198,17 @@ def test_a_result_told_twice_counts_once(tmp_path: Path) -> None:
     before = study.trials[number].value
     tell(study, number, result_of(candidates, row), LIMIT_GIB)
     assert len(study.trials) == 1 and study.trials[0].value == before
+
+
+def test_predictions_learn_from_the_runs(study_path: Path) -> None:
+    sampler = FiniteSampler(make_candidates(), LAYERS)
+    study = open_study(study_path, sampler)
+    before = sampler.scores(study).believed
+    assert np.allclose(before.step_s, sampler.candidates.step_s)
+    rows = play(study, sampler, 3)
+    after = sampler.scores(study).believed
+    truth = true_step(sampler.candidates)
+    others = [i for i in range(len(truth)) if i not in rows]
+    error = np.abs(np.log(after.step_s / truth))[others].mean()
+    assert error < np.abs(np.log(before.step_s / truth))[others].mean()
+    assert (after.low_s < after.step_s).all() and (after.step_s < after.high_s).all()
