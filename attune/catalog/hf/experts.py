@@ -22,9 +22,9 @@ def experts(fields: Fields, layers: int) -> dict[str, Any]:
     count = fields.optional_integer("expert_count", least=0)
     written = fields.keys("expert_count")
     # The classes with a sparse step take 0 for a dense model, the others null.
-    if rules.optional and written and (count is None or rules.pattern == "sparse_step"):
-        if not count:
-            return {}
+    dense = count is None or (count == 0 and rules.pattern == "sparse_step")
+    if dense and written and rules.optional:
+        return {}
     if count is None:
         raise fields.absent("expert_count")
     if not count:
