@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from attune.catalog import Cluster, Model
 from attune.estimate import Stack
 from attune.layout import Layout
+from attune.layout.table import DISPATCHERS, GRANULARITIES
+from attune.layout.table import METHODS as RECOMPUTE_METHODS
 from attune.workload import Workload
 from benchmarks.machines import cluster_of, gpu_of
 from benchmarks.options import Row, options_of, stack_of_row
@@ -99,9 +101,12 @@ def _case(row: Row, file: str, shapes: dict[str, dict[str, Any]]) -> Case:
     tp, pp = _integer(row, "tp"), _integer(row, "pp")
     model = model_of(row["arch_id"], shapes, tp)
     _refuse(row)
+    _refuse_words(row)
     cp = _integer(row, "cp", 1)
     layout = _layout(row, model, tp, pp, cp)
-    cluster = cluster_of(row["gpu"], _count(row, layout, unstated), _optional(row, "gpus_per_node"))
+    count = _count(row, layout, unstated)
+    _refuse_grid(layout, count)
+    cluster = cluster_of(row["gpu"], count, _optional(row, "gpus_per_node"))
     try:
         return Case(
             row=row,
@@ -126,6 +131,14 @@ def _refuse(row: Row) -> None:
         ("FP4 weights", lambda: "fp4" in row["precision"]),
         ("LoRA trains a few weights only", lambda: "lora" in notes or "task=peft" in notes),
         ("GPUs of several kinds", lambda: row["gpu"].startswith("mixed")),
+        (
+            "a known regression of that release (README of the measurements)",
+            lambda: row["arch_id"].startswith("gpt-oss") and "26.06.01" in row["framework"],
+        ),
+        (
+            "the source's count of gpt-oss FLOPs changed (README of the measurements)",
+            lambda: row["arch_id"].startswith("gpt-oss") and row["metric"] == "tflops_per_gpu",
+        ),
         ("no runtime of Megatron", lambda: row["framework"].startswith("mist")),
     )
     for reason, found in refused:
@@ -219,6 +232,29 @@ def _routing(row: Row) -> Literal["balanced", "natural"]:
     """Sinkhorn assigns tokens to experts evenly."""
     even = row["routing"] == "balanced" or "load-balancing-type=sinkhorn" in row["options"]
     return "balanced" if even else "natural"
+
+
+_WORDS = {
+    "recompute_granularity": GRANULARITIES,
+    "recompute_method": RECOMPUTE_METHODS[1:],
+    "routing": ("balanced", "natural"),
+}
+
+
+def _refuse_words(row: Row) -> None:
+    """Refuses words that no layout knows."""
+    for column, known in _WORDS.items():
+        if row[column] and row[column] not in known:
+            raise UnmodelledError(f"{column} is `{row[column][:40]}`")
+    dispatcher = row["moe_dispatcher"].split(":")[0]
+    if dispatcher and dispatcher not in DISPATCHERS:
+        raise UnmodelledError(f"moe_dispatcher is `{dispatcher[:40]}`")
+
+
+def _refuse_grid(layout: Layout, count: int) -> None:
+    grid = layout.tp * layout.pp * layout.cp
+    if count % grid:
+        raise UnmodelledError(f"TP x PP x CP ({grid}) does not divide {count} GPUs")
 
 
 def _mtp(row: Row, model: Model) -> int:

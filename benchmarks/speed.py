@@ -1,4 +1,5 @@
-"""Layouts per second that rules, memory and step time judge on one core.
+"""Layouts per second that rules, memory and step time judge on one core, and that the event replay
+of a schedule does.
 
 python -m benchmarks.speed --json
 """
@@ -12,13 +13,16 @@ import time
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from attune.catalog import Cluster, Model, load_cluster, load_model
 from attune.estimate import estimate_memory, estimate_step_time
+from attune.estimate.replay import replay
 from attune.layout import Layout, LayoutTable
 from attune.layout.rules import Setting, check
 from attune.workload import Workload
 
-CASES = {"glm-4.5": ("h200", 128), "deepseek-v3": ("h100", 1024)}
+CASES = {"glm-4.5": ("h200", 128), "deepseek-v3": ("h100", 2048)}
 ROWS = 40_000
 
 
@@ -76,16 +80,35 @@ def measure(name: str, repeats: int = 3) -> dict[str, Any]:
     }
 
 
+def measure_replay(layouts: int = 200, stages: int = 16, microbatches: int = 64) -> dict[str, Any]:
+    """Best rate of three event replays of 1F1B over layouts that share a schedule."""
+    work = np.random.default_rng(0).uniform(0.9, 1.1, (layouts, stages, 1))
+    walls, cores = [], []
+    for _ in range(3):
+        wall, core = time.perf_counter(), time.process_time()
+        replay(work, 2 * work, np.full(layouts, 0.01), microbatches)
+        walls.append(time.perf_counter() - wall)
+        cores.append(time.process_time() - core)
+    return {
+        "layouts_per_s": round(layouts / min(walls)),
+        "layouts_per_core_s": round(layouts / min(cores)),
+        "layouts": layouts,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     results = {name: measure(name) for name in CASES}
+    results["replay"] = measure_replay()
     if arguments.json:
         print(json.dumps(results))
         return
     for name, result in results.items():
-        print(f"{name}: {result['layouts_per_s']:,} layouts/s ({result['peak_mib']} MiB)")
+        memory = f" ({result['peak_mib']} MiB)" if "peak_mib" in result else ""
+        core = f"{result['layouts_per_core_s']:,} by time on the core"
+        print(f"{name}: {result['layouts_per_s']:,} layouts/s, {core}{memory}")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ _AT_MOST |= {"node_link", "network_link", "network_all_to_all"}
 """Shares of a peak: no more than 1."""
 _SCALE = 0.05
 """Log error beyond which a row counts less (pseudo-Huber)."""
-_ROUNDS = 5
+_ROUNDS = 8
 _STEP = 0.02
 _FELT = 0.002
 """Slope under which no row feels a term, so that it keeps the catalogue's value."""
@@ -172,7 +172,7 @@ def fit(cases: Sequence[Case], groups: Sequence[str], leave_out: bool) -> dict[s
     felt = np.ones(len(PRIORS), dtype=np.bool_)
     slopes = np.zeros((len(cases), len(PRIORS)))
     for step in range(_ROUNDS):
-        if step in (0, 1, 3):
+        if step in (0, 1, 2, 4):
             slopes = _slopes(cases, np.mean(list(factors.values()), axis=0), felt)
             felt = np.abs(slopes).max(axis=0) > _FELT
         for name in names:

@@ -79,7 +79,7 @@ def tune(
     from attune.cli.consent import ask
     from attune.cli.output import console
     from attune.report.live import draw_events
-    from attune.verbs.report import write_report
+    from attune.verbs.report import history_so_far
     from attune.verbs.tune import TuneRequest
     from attune.verbs.tune import tune as prepare
 
@@ -114,11 +114,11 @@ def tune(
         return
     if campaign.spends and not yes:
         ask(_question(campaign))
-    before = write_report(campaign.inputs.experiment).history if campaign.resumed else None
+    before = history_so_far(campaign.experiment) if campaign.resumed else None
     try:
         history = draw_events(campaign.events(), console(), before)
     except KeyboardInterrupt:
-        typer.echo(f"go on with: attune tune --resume {campaign.inputs.experiment}", err=True)
+        typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise
     if history.state != "done":
         raise typer.Exit(1)

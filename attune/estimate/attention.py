@@ -47,7 +47,9 @@ def _flash(columns: Columns, machine: Machine) -> Passes:
     query, value = head_sizes(columns)
     heads = columns.model.heads / columns.tp
     flops = 2 * columns.tokens * _span(columns) * heads * (query + value)
-    rate = machine.peak * machine.attention
+    # Under 128 per head the exponentials of the softmax bound a GPU (FlashAttention-3, 3.1).
+    share = min(1.0, (query + value) / 256) if machine.tiled else 1.0
+    rate = machine.peak * machine.attention * share
     traffic = 2 * columns.tokens * (heads + key_heads(columns)) * (query + value) / machine.memory
     forward = flops / rate + traffic + machine.kernel_s
     backward = 2.5 * flops / (rate * machine.attention_backward) + 4 * traffic

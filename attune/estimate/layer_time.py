@@ -141,7 +141,7 @@ def _layer(
     parts = {
         "compute": _both(work.compute, again) + redone_compute,
         "attention": _both(work.attention, again) + scores,
-        "tensor": work.tensor * (2 + again),
+        "tensor": work.tensor * (2 + again + _gathered_again(columns)),
         "context": _both(work.context, again),
         "expert": _both(work.expert, again) + redone_expert,
         "host": _both(host, again),
@@ -151,6 +151,16 @@ def _layer(
         forward=device.forward + host.forward,
         backward=np.sum(list(parts.values()), axis=0) - device.forward - host.forward,
     )
+
+
+def _gathered_again(columns: Columns) -> Floats:
+    """Exchanges of a pass that sequence parallelism adds: the backward pass gathers the inputs
+    of both column-parallel linears again (arXiv 2205.05198, section 4.2.2).
+
+    It runs beside the gradient GEMMs, but takes their multiprocessors and bandwidth: rows of one
+    B200 node and of Selene want it whole (chosen after seeing them).
+    """
+    return np.where(columns.shards > 1, 0.5, 0.0)
 
 
 def _both(passes: Passes, again: Floats) -> Floats:

@@ -49,9 +49,20 @@ class Campaign:
     """A campaign ready to run: its inputs are resolved, nothing is spent yet."""
 
     inputs: Inputs
-    resumed: bool
+    resume: str | None
+    """Id or folder of the experiment that goes on; None for a new one."""
     spends: bool
     """Whether running it uses GPUs (or this machine's processors) for real."""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an experiment goes on."""
+        return self.resume is not None
+
+    @property
+    def experiment(self) -> str:
+        """What names the experiment to other commands."""
+        return self.resume or self.inputs.experiment
 
     def events(self) -> Generator[Event, None, None]:
         """Runs it; every event as it happens.
@@ -61,11 +72,8 @@ class Campaign:
         """
         from attune.search.campaign import run_campaign
 
-        if self.resumed:
-            experiment = Experiment.open(self.inputs.experiment)
-        else:
-            experiment = Experiment.create(self.inputs)
-        yield from run_campaign(experiment, resumed=self.resumed)
+        found = Experiment.open(self.resume) if self.resume else Experiment.create(self.inputs)
+        yield from run_campaign(found, resumed=self.resumed)
 
 
 def tune(request: TuneRequest) -> Campaign:
@@ -86,7 +94,7 @@ def tune(request: TuneRequest) -> Campaign:
     inputs = inputs.model_copy(update={"workload": workload})
     return Campaign(
         inputs=inputs,
-        resumed=request.resume is not None,
+        resume=request.resume,
         spends=real,
     )
 

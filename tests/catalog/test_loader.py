@@ -246,3 +246,10 @@ def test_every_shipped_name_loads_and_no_two_share_a_spelling():
         ]
         assert sum(map(len, spellings)) == len(set.union(*spellings))
         assert all(entry.source for entry in entries)
+
+
+def test_a_field_given_twice_is_refused(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("memory_gib: 80\nnode_link:\n  latency_us: 1\n  latency_us: 2\n")
+    with pytest.raises(AttuneError, match="`latency_us` is given twice"):
+        read_yaml(path)

@@ -38,7 +38,9 @@ def campaign_of(*events, spends: bool = False):
         yield from events
 
     inputs = SimpleNamespace(experiment="exp-1")
-    return SimpleNamespace(inputs=inputs, spends=spends, resumed=False, events=tell)
+    return SimpleNamespace(
+        inputs=inputs, experiment="exp-1", spends=spends, resumed=False, events=tell
+    )
 
 
 STARTED = Started(

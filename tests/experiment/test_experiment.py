@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs, list_experiments
 from attune.experiment.events import Interrupted, Progress, Stopped
 from attune.layout.space import load_space
+from attune.verbs.tune import TuneRequest, tune
 from attune.workload import Workload
 
 
@@ -54,6 +56,15 @@ def test_an_unknown_experiment_names_the_known() -> None:
 def test_a_moved_folder_opens(tmp_path: Path) -> None:
     Experiment.create(make_inputs()).folder.rename(tmp_path / "elsewhere")
     assert Experiment.open(str(tmp_path / "elsewhere")).inputs().experiment == "one"
+
+
+def test_a_copy_goes_on_in_its_own_folder(tmp_path: Path) -> None:
+    original = Experiment.create(make_inputs())
+    shutil.copytree(original.folder, tmp_path / "elsewhere")
+    events = tune(TuneRequest(resume=str(tmp_path / "elsewhere"))).events()
+    next(events)
+    assert (tmp_path / "elsewhere" / "journal.jsonl").exists()
+    assert not original.journal_path.exists()
 
 
 def test_journal_survives_a_line_cut_short() -> None:

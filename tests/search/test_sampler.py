@@ -12,7 +12,7 @@ import pytest
 from attune.layout import Layout, LayoutTable
 from attune.search.candidates import Candidates
 from attune.search.sampler import FiniteSampler
-from attune.search.study import open_study, tell
+from attune.search.study import abandon, enqueue, open_study, tell
 from attune.trial.result import RankMemory, Step, TrialResult
 
 LIMIT_GIB = 100.0
@@ -163,3 +163,38 @@ def test_one_candidate_is_no_special_case(study_path: Path) -> None:
     study = open_study(study_path, sampler)
     assert play(study, sampler, 1) == [0]
     assert sampler.scores(study).best() == -1
+
+
+def ask_killed(path: Path, sampler: FiniteSampler) -> int:
+    """A trial that was asked for by a process that then died."""
+    return open_study(path, sampler).ask(sampler.parameters.distributions()).number
+
+
+def test_a_trial_whose_run_never_began_is_asked_for_again(tmp_path: Path) -> None:
+    sampler = FiniteSampler(make_candidates(), LAYERS)
+    path = tmp_path / "study.db"
+    orphan = ask_killed(path, sampler)
+    study = open_study(path, sampler)
+    wanted = study.trials[orphan].params
+    abandon(study)
+    assert sampler.scores(study).free[sampler.parameters.row(wanted)]
+    enqueue(study, wanted, "again")
+    enqueue(study, wanted, "a second time")
+    assert study.trials[orphan].state is optuna.trial.TrialState.FAIL
+    assert study.ask(sampler.parameters.distributions()).params == wanted
+    states = [t.state for t in study.trials]
+    assert optuna.trial.TrialState.WAITING not in states, "one asking waits once"
+
+
+def test_a_result_told_twice_counts_once(tmp_path: Path) -> None:
+    candidates = make_candidates()
+    sampler = FiniteSampler(candidates, LAYERS)
+    path = tmp_path / "study.db"
+    number = ask_killed(path, sampler)
+    study = open_study(path, sampler)
+    row = sampler.parameters.row(study.trials[number].params)
+    assert row is not None
+    tell(study, number, result_of(candidates, row), LIMIT_GIB)
+    before = study.trials[number].value
+    tell(study, number, result_of(candidates, row), LIMIT_GIB)
+    assert len(study.trials) == 1 and study.trials[0].value == before

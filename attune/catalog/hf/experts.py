@@ -22,8 +22,8 @@ def experts(fields: Fields, layers: int) -> dict[str, Any]:
     count = fields.optional_integer("expert_count", least=0)
     written = fields.keys("expert_count")
     # The classes with a sparse step take 0 for a dense model, the others null.
-    dense = count is None or (count == 0 and rules.pattern == "sparse_step")
-    if dense and written and rules.optional:
+    may_be_dense = count is None or rules.pattern == "sparse_step"
+    if rules.optional and written and may_be_dense and not count:
         return {}
     if count is None:
         raise fields.absent("expert_count")
