@@ -167,7 +167,9 @@ def test_resident_peaks_of_the_worker_on_cpu(case: tuple[str, str, int, float]) 
     table = LayoutTable.of([parse_layout(text)])
     estimate = estimate_memory(model, load_cluster("cpu", count), workload, table)
     assert estimate.device[0, 0] * 1024 == pytest.approx(measured_mib, rel=0.08)
-    assert estimate.p_fits[0] > 0.9
+    limit_mib = estimate.limit_gib * 1024
+    if abs(measured_mib / limit_mib - 1) > 0.2:
+        assert (estimate.p_fits[0] > 0.5) == (measured_mib < limit_mib)
 
 
 def test_unknown_framework_is_refused() -> None:
