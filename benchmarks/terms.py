@@ -50,7 +50,12 @@ _SCALE = 0.05
 """Log error beyond which a row counts less (pseudo-Huber)."""
 _ROUNDS = 7
 _SLOPES_AT = (0, 1, 3)
-_OWN_ROUNDS = 3
+_FEW, _OWN_SLOPES = 60, 3
+"""With fewer rows a group takes derivatives at its own fit, for those of the common one would
+carry its own measurements in; with more they hardly move."""
+_OWN_ROUNDS = 12
+_SETTLED = 0.01
+"""Largest step of a log factor at which a fit has found its mode."""
 _STEP = 0.02
 _FELT = 0.002
 """Slope under which no row feels a term, so that it keeps the catalogue's value."""
@@ -183,10 +188,20 @@ def fit(cases: Sequence[Case], groups: Sequence[str], leave_out: bool) -> dict[s
     for name in names:
         rows = np.flatnonzero([group != name for group in groups])
         if len(rows):
-            factors[name] = common
-            for _ in range(_OWN_ROUNDS):
-                some = [cases[i] for i in rows]
-                factors[name] = _improved(some, factors[name], slopes[rows])
+            some, own = [cases[i] for i in rows], slopes[rows]
+            factors[name] = _settled(some, common, own)
+            for _ in range(_OWN_SLOPES if len(rows) < _FEW else 0):
+                own = _slopes(some, factors[name], felt)
+                factors[name] = _settled(some, factors[name], own)
+    return factors
+
+
+def _settled(cases: Sequence[Case], factors: Floats, slopes: Floats) -> Floats:
+    """The posterior mode near `factors`."""
+    for _ in range(_OWN_ROUNDS):
+        before, factors = factors, _improved(cases, factors, slopes)
+        if np.abs(factors - before).max() < _SETTLED:
+            break
     return factors
 
 
