@@ -65,16 +65,15 @@ def test_a_left_out_group_does_not_see_itself() -> None:
     before, _ = calibrated(cases, "terms", True)
     group = cases[0].family
     changed = [
-        type(c)(**{**{f: getattr(c, f) for f in c.__dataclass_fields__}, "value": 3 * c.value})
+        type(c)(**{**{f: getattr(c, f) for f in c.__dataclass_fields__}, "value": 1.2 * c.value})
         if c.family == group
         else c
         for c in cases
     ]
     after, _ = calibrated(changed, "terms", True)
     mine = [i for i, c in enumerate(cases) if c.family == group]
-    # Other groups' terms move, and with them the shared point of linearisation: a little noise.
     for i in mine:
-        assert after[i].value == pytest.approx(before[i].value, rel=0.02)
+        assert after[i].value == pytest.approx(before[i].value, rel=0.01)
     others = [i for i, c in enumerate(cases) if c.family != group]
     assert any(abs(after[i].value / before[i].value - 1) > 0.02 for i in others)
 
