@@ -1,0 +1,211 @@
+"""Counted parameters against what megatron-core itself builds, for random legal layouts.
+
+python -m benchmarks.parameters --rows 10 --seed 0
+
+Every row is one rank of a legal layout: drawn alike from plain, uneven, virtual, context-parallel
+and expert-parallel layouts, now and then with tied embeddings or another vocabulary. Megatron-core
+0.16 gives every layer a sparse-attention indexer of its own, so a model whose layers share them is
+compared as if they did not. Prints a line for each model, and every difference; ends with 1 where
+there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attune.catalog import Model, load_model, model_names
+from attune.counts import rank_parameters
+from attune.layout import Layout, LayoutTable, write_layout
+from attune.layout.rules import Setting, check
+from attune.workload import Workload
+
+_DRAWS = 4000
+_WORLDS = (1, 8, 16, 24, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+_MOST_EXPERTS = 1200
+"""Experts of one rank, all layers together: a bound on the time to build it (about 2 ms each)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One rank of one layout."""
+
+    model: Model
+    layout: Layout
+    world: int
+    rank: int
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is special about it."""
+        model, layout = self.model, self.layout
+        special = {
+            "TP": layout.tp > 1,
+            "PP": layout.pp > 1,
+            "VPP": layout.vpp > 1,
+            "CP": layout.cp > 1,
+            "EP": layout.ep > 1,
+            "ETP over 1": layout.etp > 1 and model.experts is not None,
+            "EP 1, ETP over 1": layout.etp > 1 and layout.ep == 1 and model.experts is not None,
+            "ETP not TP": layout.etp != layout.tp and model.experts is not None,
+            "uneven": layout.first is not None or layout.last is not None,
+            "TP over groups": layout.tp > model.query_groups and model.latent is None,
+            "tied": model.tied_embeddings,
+            "padded": model.padded_vocabulary(layout.tp) != model.vocabulary,
+        }
+        return tuple(name for name, present in special.items() if present)
+
+
+@dataclass(kw_only=True)
+class Agreement:
+    """How the rows of one model came out."""
+
+    equal: int = 0
+    different: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+
+
+def cases(model: Model, rows: int, random: np.random.Generator) -> Iterator[Case]:
+    """Ranks of legal layouts; every group of kinds is as likely as another."""
+    for _ in range(rows):
+        world = int(random.choice(_WORLDS))
+        variant = _variant(model, random)
+        layouts = _legal(variant, world, random)
+        rank = int(random.integers(0, world))
+        found = [Case(model=variant, layout=x, world=world, rank=rank) for x in layouts]
+        groups = sorted({case.kinds for case in found})
+        chosen = groups[random.integers(len(groups))]
+        members = [case for case in found if case.kinds == chosen]
+        yield members[random.integers(len(members))]
+
+
+def _variant(model: Model, random: np.random.Generator) -> Model:
+    changes: dict[str, object] = {}
+    if random.random() < 0.25:
+        changes["tied_embeddings"] = not model.tied_embeddings
+    if random.random() < 0.25:
+        changes["vocabulary"] = int(random.integers(1000, 200_000))
+    if model.indexer:
+        changes["indexer"] = model.indexer.model_copy(update={"frequency": 1, "offset": 0})
+    return model.model_copy(update=changes)
+
+
+def _legal(model: Model, world: int, random: np.random.Generator) -> list[Layout]:
+    """Legal layouts among random ones; the plain one is always there."""
+    drawn = [Layout(), *(_draw(model, random) for _ in range(_DRAWS))]
+    workload = Workload(row_tokens=8192, global_batch=8192)
+    setting = Setting(model=model, count=world, workload=workload)
+    legal = check(setting, LayoutTable.of(drawn)).legal
+    legal[0] = True
+    found = [layout for layout, fine in zip(drawn, legal, strict=True) if fine]
+    return [layout for layout in found if _experts(model, layout) <= _MOST_EXPERTS] or [Layout()]
+
+
+def _experts(model: Model, layout: Layout) -> int:
+    count = model.experts.count if model.experts else 0
+    return model.moe_count // layout.pp * count // layout.ep
+
+
+def _draw(model: Model, random: np.random.Generator) -> Layout:
+    def power(most: int) -> int:
+        return int(2 ** random.integers(0, most + 1))
+
+    def end() -> int | None:
+        most = max(2 * model.layers // pp, 2)
+        return int(random.integers(1, most + 1)) if uneven and random.random() < 0.7 else None
+
+    tp = power(4)
+    pp = int(random.choice([x for x in (1, 2, 3, 4, 6, 8, 16) if x <= model.layers]))
+    uneven = pp > 1 and random.random() < 0.6
+    return Layout(
+        tp=tp,
+        sequence_parallel=tp > 1,
+        pp=pp,
+        vpp=int(random.choice((1, 1, 2, 3, 4))) if pp > 1 else 1,
+        cp=power(2),
+        ep=power(6) if model.experts else 1,
+        etp=power(3) if model.experts else 1,
+        first=end(),
+        last=end(),
+    )
+
+
+def compare(rows: int, seed: int, names: Sequence[str]) -> dict[str, Agreement]:
+    """Counts `rows` ranks of every model both ways."""
+    found: dict[str, Agreement] = {}
+    for name in names:
+        # Each model has its own stream, so that a model's rows do not hang on the others.
+        random = np.random.default_rng([seed, *name.encode()])
+        found[name] = Agreement()
+        for case in cases(load_model(name), rows, random):
+            _judge(found[name], case)
+    return found
+
+
+def _judge(agreement: Agreement, case: Case) -> None:
+    from benchmarks.meta_ranks import build_rank
+
+    words = (
+        f"{case.model.id} {write_layout(case.layout)}, rank {case.rank} of {case.world}, "
+        f"vocabulary {case.model.vocabulary}, tied {case.model.tied_embeddings}"
+    )
+    counted = rank_parameters(case.model, case.layout, case.world, case.rank)
+    try:
+        built = build_rank(case.model, case.layout, case.world, case.rank)
+    except (AssertionError, ValueError, RuntimeError) as error:
+        agreement.refused.append(f"{words}: {type(error).__name__}: {error}")
+        return
+    agreement.kinds.update(case.kinds)
+    if counted == (built.dense, built.expert):
+        agreement.equal += 1
+    else:
+        agreement.different.append(
+            f"{words}: counted {counted}, built {(built.dense, built.expert)}, "
+            f"layers {built.layers}"
+        )
+
+
+def report(found: dict[str, Agreement]) -> str:
+    """A line for each model, the kinds of rows, and what differs."""
+    lines = [
+        f"{name}: {x.equal} equal, {len(x.different)} different, {len(x.refused)} refused"
+        for name, x in found.items()
+    ]
+    total = sum(x.equal for x in found.values())
+    wrong = [text for x in found.values() for text in x.different]
+    refused = [text for x in found.values() for text in x.refused]
+    kinds = sum((x.kinds for x in found.values()), Counter[str]())
+    lines.append(", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    lines += [f"different: {text}" for text in wrong] + [f"refused: {text}" for text in refused]
+    lines.append(f"{total} of {total + len(wrong)} rows equal, {len(refused)} refused by Megatron")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Compares as the command line asks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10, help="ranks of each model")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--model", action="append", help="one of the catalogue; all by default")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    from benchmarks.meta_ranks import pretend_cuda
+
+    pretend_cuda()
+    start = time.perf_counter()
+    found = compare(arguments.rows, arguments.seed, arguments.model or model_names())
+    print(report(found))
+    print(f"{time.perf_counter() - start:.0f} s")
+    return int(any(x.different or x.refused for x in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
