@@ -163,6 +163,7 @@ def _config(model: Model, layout: Layout) -> TransformerConfig:
         "tensor_model_parallel_size": layout.tp,
         "pipeline_model_parallel_size": layout.pp,
         "virtual_pipeline_model_parallel_size": layout.vpp if layout.vpp > 1 else None,
+        "pipeline_model_parallel_layout": layout.pipeline_layout,
         "num_layers_in_first_pipeline_stage": layout.first,
         "num_layers_in_last_pipeline_stage": layout.last,
         "pipeline_dtype": torch.bfloat16,

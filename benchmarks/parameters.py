@@ -2,7 +2,7 @@
 
 python -m benchmarks.parameters --rows 10 --seed 0
 
-Every row is one rank of a legal layout: drawn alike from plain, uneven, virtual, context-parallel
+Every row is one rank of a legal layout: drawn alike from plain, uneven, virtual, explicit, context-
 and expert-parallel layouts, now and then with tied embeddings or another vocabulary. Megatron-core
 0.16 gives every layer a sparse-attention indexer of its own, so a model whose layers share them is
 compared as if they did not. Prints a line for each model, and every difference; ends with 1 where
@@ -18,6 +18,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from attune.workload import Workload
 _DRAWS = 1000
 _WORLDS = (1, 8, 16, 24, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _MOST_EXPERTS = 3000
-"""Experts of one rank, all layers together: a bound on the time to build it (about 2 ms each)."""
+"""Experts of one rank, all layers together: a bound on the time to build it (about 1 ms each)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,7 @@ class Case:
             "EP 1, ETP over 1": layout.etp > 1 and layout.ep == 1 and model.experts is not None,
             "ETP not TP": layout.etp != layout.tp and model.experts is not None,
             "uneven": layout.first is not None or layout.last is not None,
+            "explicit": layout.pipeline_layout is not None,
             "TP over groups": layout.tp > model.query_groups and model.latent is None,
             "tied": model.tied_embeddings,
             "padded": model.padded_vocabulary(layout.tp) != model.vocabulary,
@@ -129,18 +131,27 @@ def _draw(model: Model, random: np.random.Generator) -> Layout:
 
     tp = power(4)
     pp = int(random.choice([x for x in (1, 2, 3, 4, 6, 8, 16) if x <= model.layers]))
-    uneven = pp > 1 and random.random() < 0.6
+    vpp = int(random.choice((1, 1, 2, 3, 4))) if pp > 1 else 1
+    explicit = pp > 1 and random.random() < 0.2
+    uneven = pp > 1 and not explicit and random.random() < 0.6
     return Layout(
         tp=tp,
         sequence_parallel=tp > 1,
         pp=pp,
-        vpp=int(random.choice((1, 1, 2, 3, 4))) if pp > 1 else 1,
+        vpp=vpp,
         cp=power(2),
         ep=power(6) if model.experts else 1,
         etp=power(3) if model.experts else 1,
         first=end(),
         last=end(),
+        pipeline_layout=_pipeline_layout(model.layers, pp * vpp, random) if explicit else None,
     )
+
+
+def _pipeline_layout(layers: int, chunks: int, random: np.random.Generator) -> str:
+    """Layers cut anywhere, so that a chunk may hold the embedding or the loss alone."""
+    cuts = [0, *sorted(random.integers(0, layers + 1, chunks - 1).tolist()), layers]
+    return "E" + "|".join("t" * (end - start) for start, end in pairwise(cuts)) + "L"
 
 
 def compare(name: str, rows: int, seed: int) -> Agreement:
