@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from attune.catalog import Model
 from attune.counts import rank_parameters
 from attune.errors import AttuneError
 from attune.layout.judge_csv import JudgedRow, judge_rows
@@ -15,6 +16,7 @@ from attune.layout.text_row import INPUTS
 from attune.report.judged import JudgedTable
 
 _MAXIMUM_BYTES = 100_000_000
+_TIED = "tied_embeddings"
 
 
 def judge_table(table: Path, output: Path, *, parameters: bool = False) -> JudgedTable:
@@ -23,7 +25,8 @@ def judge_table(table: Path, output: Path, *, parameters: bool = False) -> Judge
     Args:
         table: CSV with one layout a row; answer columns in it are ignored.
         output: where the judged CSV goes.
-        parameters: also count the parameters of each row's `rank`.
+        parameters: also count the parameters of each row's `rank`; a column `tied_embeddings` (0
+            or 1) says whether the head is the embedding, else the catalogue's model does.
 
     Raises:
         AttuneError: no such file, no CSV, or `output` cannot be written.
@@ -60,7 +63,7 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
     """A column given twice would lose one of its two; without a model no row can be judged."""
-    twice = next((name for name in INPUTS if names.count(name) > 1), None)
+    twice = next((name for name in (*INPUTS, _TIED) if names.count(name) > 1), None)
     if twice:
         raise AttuneError(f"{path} has two columns `{twice}`; remove one of them")
     if names and "model" not in names:
@@ -85,10 +88,16 @@ def _parameters(found: JudgedRow, row: Mapping[str, str]) -> dict[str, str]:
     rank = row.get("rank", "").strip()
     setting, layout = found.setting, found.layout
     if setting and layout and rank.isdecimal() and int(rank) < setting.count:
-        found_counts = rank_parameters(setting.model, layout, setting.count, int(rank))
+        model = _with_ties(setting.model, row.get(_TIED, "").strip())
+        found_counts = rank_parameters(model, layout, setting.count, int(rank))
         if found_counts:
             counts = str(found_counts[0]), str(found_counts[1])
     return {"dense_parameters": counts[0], "expert_parameters": counts[1]}
+
+
+def _with_ties(model: Model, cell: str) -> Model:
+    """Megatron's flag --untie-embeddings-and-output-weights overrides the model's own habit."""
+    return model.model_copy(update={_TIED: cell == "1"}) if cell in ("0", "1") else model
 
 
 def _write(path: Path, answers: list[dict[str, str]]) -> None:

@@ -55,6 +55,15 @@ def test_parameters_equal_what_megatron_built(tmp_path):
     assert [[row[name] for name in columns] for row in found] == given
 
 
+def test_a_column_of_the_table_ties_the_embeddings(tmp_path):
+    path = tmp_path / "in.csv"
+    rows = [f"mixtral-8x7b,128,16,1,46,{tied}" for tied in ("1", "0", "")]
+    path.write_text("\n".join(["model,world,tp,ep,rank,tied_embeddings", *rows]) + "\n")
+    answers = read(judge_table(path, tmp_path / "out.csv", parameters=True).output)
+    tied, untied, plain = (int(row["dense_parameters"]) for row in answers)
+    assert untied == plain == tied + 32768 * 4096 // 16
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
