@@ -86,7 +86,8 @@ def _parameters(found: JudgedRow, row: Mapping[str, str]) -> dict[str, str]:
     setting, layout = found.setting, found.layout
     if setting and layout and rank.isdecimal() and int(rank) < setting.count:
         found_counts = rank_parameters(setting.model, layout, setting.count, int(rank))
-        counts = tuple(map(str, found_counts)) if found_counts else counts
+        if found_counts:
+            counts = (str(found_counts[0]), str(found_counts[1]))
     return {"dense_parameters": counts[0], "expert_parameters": counts[1]}
 
 
