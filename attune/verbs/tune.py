@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from attune.catalog import parse
 from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs
 from attune.experiment.events import Event
@@ -121,25 +122,26 @@ def _inputs(request: TuneRequest) -> Inputs:
     if launcher == "auto":
         launcher, reason = choose_launcher(cluster)
     recipe = load_recipe(request.reference) if request.reference else None
-    return Inputs(
-        experiment=request.name or _name(model.id, cluster.gpu.id, cluster.count),
-        model=model,
-        cluster=cluster,
-        workload=target.workload,
-        space=load_space(request.space or default_space(model)),
-        reference=write_layout(layout_of(recipe)) if recipe else None,
-        reference_source=str(request.reference or ""),
-        launcher=launcher,
-        launcher_reason=reason,
-        virtual=request.virtual,
-        trials=request.trials,
-        gpu_hours=request.gpu_hours,
-        min_gain=request.min_gain,
-        trial_limit_s=request.trial_limit_s,
-        seed=request.seed,
-        worker_options=request.worker_options,
-        versions=_versions(),
-    )
+    fields = {
+        "experiment": request.name or _name(model.id, cluster.gpu.id, cluster.count),
+        "model": model,
+        "cluster": cluster,
+        "workload": target.workload,
+        "space": load_space(request.space or default_space(model)),
+        "reference": write_layout(layout_of(recipe)) if recipe else None,
+        "reference_source": str(request.reference or ""),
+        "launcher": launcher,
+        "launcher_reason": reason,
+        "virtual": request.virtual,
+        "trials": request.trials,
+        "gpu_hours": request.gpu_hours,
+        "min_gain": request.min_gain,
+        "trial_limit_s": request.trial_limit_s,
+        "seed": request.seed,
+        "worker_options": request.worker_options,
+        "versions": _versions(),
+    }
+    return parse(Inputs, fields, "the request")
 
 
 def _name(model: str, gpu: str, count: int) -> str:
