@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing attune and its tools into $(VENV) (a minute or two)"
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(PIP) $(TORCH)
-	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[train,dev]'
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[train,rows,hub,dev]'
 	@touch $@
 
 demo: setup  ## tune GLM-4.5 on 128 H200 (on the virtual cluster where there are none)
@@ -34,12 +34,12 @@ demo: setup  ## tune GLM-4.5 on 128 H200 (on the virtual cluster where there are
 test: setup lint types layers unit  ## lint, types, layers and the quick tests
 
 lint: setup  ## formatting and lint, nothing changed
-	@$(BIN)/ruff format --quiet --check --diff attune tests
-	@$(BIN)/ruff check --quiet attune tests
+	@$(BIN)/ruff format --quiet --check --diff attune tests benchmarks
+	@$(BIN)/ruff check --quiet attune tests benchmarks
 
 format: setup  ## format, and mend what lint can mend
-	@$(BIN)/ruff format attune tests
-	@$(BIN)/ruff check --fix attune tests
+	@$(BIN)/ruff format attune tests benchmarks
+	@$(BIN)/ruff check --fix attune tests benchmarks
 
 types: setup  ## mypy
 	@$(BIN)/mypy --no-error-summary
@@ -51,7 +51,7 @@ unit: setup  ## the quick tests, two at a time
 	@$(PYTEST) -n2 -m "not training and not wheel and not campaign"
 
 test-training: setup  ## real megatron-core training on CPU, layout against layout
-	@$(PYTEST) -m training
+	@$(PYTEST) -n2 -m training
 
 test-wheel: setup  ## build the wheel, install it elsewhere, plan with it
 	@$(PYTEST) -m wheel

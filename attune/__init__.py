@@ -11,6 +11,7 @@ _DOORS = {
     "add_model": "catalogue",
     "build_rows": "rows",
     "check_rows": "rows",
+    "convert_rows": "rows",
     "explain": "explain",
     "export_recipe": "recipe",
     "find_experiments": "report",

@@ -62,7 +62,7 @@ def import_model(data: Mapping[str, Any], name: str, source: str) -> ImportedMod
     text, outer = _language_model(data, source)
     for part in (outer, text):
         refuse_unmodelled(part, source)
-    rules = the_class(text, source)
+    rules = the_class(text, source, whole=not outer)
     fields = Fields(data=text, rules=rules, source=source, whole=not outer)
     shape = _shape(fields, outer)
     ignored = ignored_fields(fields, outer)

@@ -24,27 +24,51 @@ _MAXIMUM_BYTES = 1_000_000
 _MAXIMUM_PROBLEMS = 8
 
 _PATHS = {
-    "model": "a YAML file, of a Hugging Face config.json or its folder",
+    "model": "a YAML file, of a Hugging Face config.json or its folder, or a hub id in its cache,",
     "GPU": "a YAML file",
 }
 
 Entry = TypeVar("Entry", bound=BaseModel)
 
 
-def read_yaml(path: Path) -> Any:
-    """Safely loaded content of a small YAML file.
+class SafeLoader(yaml.SafeLoader):
+    """Safe loading that refuses a key given twice: one of the two would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.MarkedYAMLError(
+                problem=f"`{twice}` is given twice", problem_mark=node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
+def read_text(path: Path) -> str:
+    """Content of a small text file; never more than a bounded part is read.
 
     Raises:
-        AttuneError: no such file, too large, not YAML.
+        AttuneError: no such file, too large, not UTF-8.
     """
     try:
         with path.open("rb") as stream:
             content = stream.read(_MAXIMUM_BYTES + 1)
         if len(content) > _MAXIMUM_BYTES:
             raise AttuneError(f"{path} is over {_MAXIMUM_BYTES} bytes; is it the right file?")
-        return yaml.safe_load(content.decode("utf-8"))
+        return content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise AttuneError(f"cannot read {path}: {error}; check the path") from error
+
+
+def read_yaml(path: Path) -> Any:
+    """Safely loaded content of a small YAML file.
+
+    Raises:
+        AttuneError: no such file, too large, not YAML, a key given twice.
+    """
+    text = read_text(path)
+    try:
+        return yaml.load(text, Loader=SafeLoader)
     # An impossible date is a ValueError; deep nesting exhausts the stack.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         place = " ".join(str(error).split())

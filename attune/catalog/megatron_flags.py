@@ -50,6 +50,9 @@ def _sizes(model: Model) -> Flags:
         "--vocab-size": model.vocabulary,
         "--max-position-embeddings": model.max_positions,
         **_when(not model.tied_embeddings, "--untie-embeddings-and-output-weights"),
+        # Megatron's defaults are 0.1, and would keep a mask for each value.
+        "--hidden-dropout": 0.0,
+        "--attention-dropout": 0.0,
     }
 
 

@@ -193,9 +193,9 @@ class Model(_Part):
 
     @property
     def peculiarities(self) -> tuple[str, ...]:
-        """Fields in which this model leaves the plain Llama block, and what a trainer needs."""
+        """Fields in which this model leaves the plain Llama block, scaling of positions apart."""
         plain = ("activation", "norm", "norms", "norm_vectors", "parallel", "qk_norm_whole")
-        names = [*plain, "head_bias", "logit_cap", "no_rope_every", "rope_scaling"]
+        names = [*plain, "head_bias", "logit_cap", "no_rope_every"]
         odd = [
             name for name in names if getattr(self, name) != type(self).model_fields[name].default
         ]

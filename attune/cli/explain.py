@@ -19,7 +19,9 @@ from attune.errors import AttuneError
 
 
 def explain(
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Name or YAML file.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Name, YAML file or config.json.")
+    ] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", "-g", help="Name or YAML file.")] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", help="Number of GPUs.")] = None,
     layout: Annotated[

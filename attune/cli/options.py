@@ -13,7 +13,10 @@ _WHERE = "Model and cluster"
 ModelName = Annotated[
     str,
     typer.Option(
-        "--model", "-m", help="Name (`attune models`) or YAML file.", rich_help_panel=_WHERE
+        "--model",
+        "-m",
+        help="Name (`attune models`), YAML file, config.json, its folder, or hub id in the cache.",
+        rich_help_panel=_WHERE,
     ),
 ]
 GpuName = Annotated[

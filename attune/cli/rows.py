@@ -96,3 +96,16 @@ def check(file: File, as_json: AsJson = False) -> None:
     show(checked, draw_checked_rows, as_json)
     if not checked.passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def convert(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="FILE.idx.parquet to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
+) -> None:
+    """Write rows as Megatron-Bridge's packed parquet; masks and boundaries stay."""
+    from attune.verbs.rows import convert_rows
+
+    count = convert_rows(file, output, overwrite=overwrite)
+    typer.echo(f"{count} rows in {output}")

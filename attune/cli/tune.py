@@ -24,7 +24,7 @@ from attune.cli.options import (
 if TYPE_CHECKING:
     from attune.verbs.tune import Campaign
 
-_MODEL = "Name (`attune models`) or YAML file; not with --resume."
+_MODEL = "Name (`attune models`), YAML file or config.json; not with --resume."
 _GPU = "Name (`attune gpus`) or YAML file; not with --resume."
 
 
@@ -79,7 +79,7 @@ def tune(
     from attune.cli.consent import ask
     from attune.cli.output import console
     from attune.report.live import draw_events
-    from attune.verbs.report import write_report
+    from attune.verbs.report import history_so_far
     from attune.verbs.tune import TuneRequest
     from attune.verbs.tune import tune as prepare
 
@@ -106,7 +106,7 @@ def tune(
         seed=seed,
         name=experiment_name,
         resume=resume,
-        worker_options=dict(option.split("=", 1) for option in worker_option or ()),
+        worker_options=_pairs(worker_option or []),
     )
     campaign = prepare(request)
     if dry_run:
@@ -114,14 +114,22 @@ def tune(
         return
     if campaign.spends and not yes:
         ask(_question(campaign))
-    before = write_report(campaign.inputs.experiment).history if campaign.resumed else None
+    before = history_so_far(campaign.experiment) if campaign.resumed else None
     try:
         history = draw_events(campaign.events(), console(), before)
     except KeyboardInterrupt:
-        typer.echo(f"go on with: attune tune --resume {campaign.inputs.experiment}", err=True)
+        typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise
     if history.state != "done":
         raise typer.Exit(1)
+
+
+def _pairs(options: list[str]) -> dict[str, str]:
+    """`name=value` words as a mapping."""
+    wrong = next((option for option in options if "=" not in option), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"`{wrong}` is not of the form name=value")
+    return dict(option.split("=", 1) for option in options)
 
 
 def _question(campaign: Campaign) -> str:

@@ -82,8 +82,15 @@ def _ends(model: Model, table: LayoutTable, splits: StageSplits) -> Ints:
     return ends
 
 
-def rank_parameters(model: Model, layout: Layout, world: int, rank: int) -> tuple[int, int]:
-    """(dense, expert) parameters of one global rank; ranks follow order tp-cp-ep-dp-pp."""
+def rank_parameters(model: Model, layout: Layout, world: int, rank: int) -> tuple[int, int] | None:
+    """(dense, expert) parameters of one global rank; ranks follow order tp-cp-ep-dp-pp.
+
+    None where no rank has a stage: PP does not divide the world, or there are more chunks than
+    layers.
+    """
+    chunks = layout.pp * layout.vpp
+    if min(layout.pp, layout.vpp) < 1 or world % layout.pp or chunks > max(model.layers, layout.pp):
+        return None
     counts = stage_parameters(model, LayoutTable.of([layout]))
     stage = rank * layout.pp // world
     return int(counts.dense[0, stage]), int(counts.expert[0, stage])

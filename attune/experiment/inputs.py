@@ -14,7 +14,7 @@ from attune.workload import Workload
 class Inputs(BaseModel):
     """What a campaign was asked; enough to run it again on any machine."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     experiment: str
     model: Model

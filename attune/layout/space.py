@@ -55,7 +55,7 @@ def enumerate_layouts(
         space = load_space(space.choose[default_space(model)])
     space = hold(space, fixed or {})
     pipelines, texts = _pipelines(space, model)
-    options = _options(space)
+    options = _options(space, model)
     width = len(options["recompute"])
     drawn = len(pipelines["pp"]) * width * prod(len(getattr(space, x)) for x in GRID)
     if drawn > _MOST:
@@ -136,12 +136,15 @@ def _table(
     return LayoutTable(**full, pipeline_layouts=texts)
 
 
-def _options(space: Space) -> dict[str, np.ndarray[Any, Any]]:
+def _options(space: Space, model: Model) -> dict[str, np.ndarray[Any, Any]]:
     """Columns of every combination of the other dimensions, [m]; `auto` ones are left out."""
     given = {x: getattr(space, x) for x in OPTIONS if getattr(space, x) != "auto"}
     layouts = LayoutTable.of([_recompute(x) for x in space.recompute])
     dispatchers = LayoutTable.of([parse_layout(f"dispatcher={x}") for x in space.dispatcher])
     columns = {name: np.array(values) for name, values in given.items()}
+    if not (model.experts and model.experts.shared_ffn):
+        # Without shared experts both values are one layout.
+        columns["overlap_shared_experts"] = np.array([False])
     columns["recompute"] = np.arange(len(space.recompute))
     columns["dispatcher"] = dispatchers.dispatcher
     combined = _product(columns)

@@ -45,10 +45,6 @@ class StageSplits:
         """[u, P, V] layers with a dense MLP of each chunk."""
         return self.layers - self.moe_layers(model)
 
-    def last_chunk(self) -> Ints:
-        """[u] index of the last virtual chunk, where the head stands on the last stage."""
-        return self.vpp - 1
-
 
 def stage_splits(model: Model, table: LayoutTable) -> StageSplits:
     """Layers of every stage and chunk, one split per distinct (PP, VPP, first, last, layout).

@@ -153,7 +153,8 @@ def _optional(cells: Mapping[str, str], name: str) -> int | None:
         return None
     if not _WHOLE.fullmatch(text):
         raise UnreadableError(
-            f"{name} must be a whole number, but got `{text[:40]}`; mend the cell"
+            f"{name} must be a whole number of at most 12 digits, but got `{text[:40]}`; "
+            "mend the cell"
         )
     return int(text.partition(".")[0])
 

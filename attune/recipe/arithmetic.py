@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attune.counts import mfu, usd_per_million_tokens
+from attune.layout.microbatches import rows_per_bin
 from attune.recipe.blocks import Result
 from attune.recipe.problem import Problem, known_gpu, known_model
 from attune.recipe.schema import Recipe
@@ -68,7 +69,7 @@ def _check_split(recipe: Recipe, layers: int) -> Iterator[Problem]:
 def check_microbatch(recipe: Recipe) -> Iterator[Problem]:
     """Rows per microbatch as dynamic batching packs them: floor(budget x CP / row), at least 1."""
     layout, row = recipe.layout, recipe.workload.row_tokens
-    rows = max(layout.max_tokens_per_gpu * layout.cp // row, 1)
+    rows = rows_per_bin(layout.max_tokens_per_gpu, row, layout.cp)
     if layout.rows_per_microbatch != rows:
         budget = f"{layout.max_tokens_per_gpu} tokens x CP {layout.cp}"
         wanted = f"{budget} hold {rows} rows of {row} tokens"

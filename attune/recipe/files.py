@@ -10,26 +10,13 @@ from typing import Any
 import yaml
 
 from attune.catalog import parse
+from attune.catalog.loader import SafeLoader, read_text
 from attune.errors import AttuneError
 from attune.recipe.schema import Recipe, unknown_fields
 
-_MAXIMUM_BYTES = 1_000_000
 _MAXIMUM_DEPTH = 24
 _WIDTH = 116
 """With this width PyYAML folds long lines where the published recipe pages fold them."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe loading that refuses a key given twice: one of the two would be lost."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.MarkedYAMLError(
-                problem=f"`{twice}` is given twice", problem_mark=node.start_mark
-            )
-        return super().construct_mapping(node, deep)
 
 
 def load_recipe(path: Path | str) -> Recipe:
@@ -52,13 +39,7 @@ def read_data(path: Path | str) -> Any:
     Raises:
         AttuneError: as `load_recipe`, but for the schema.
     """
-    path = Path(path)
-    try:
-        if path.stat().st_size > _MAXIMUM_BYTES:
-            raise AttuneError(f"{path} is over {_MAXIMUM_BYTES} bytes; a recipe is a small file")
-        return parse_text(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise AttuneError(f"cannot read {path}: {error}; check the path") from error
+    return parse_text(read_text(Path(path)), str(path))
 
 
 def parse_text(text: str, source: str = "recipe") -> Any:
@@ -69,7 +50,7 @@ def parse_text(text: str, source: str = "recipe") -> Any:
     """
     try:
         _refuse_surprises(yaml.parse(text, Loader=yaml.SafeLoader), source)
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=SafeLoader)
     except (yaml.YAMLError, ValueError) as error:
         place = " ".join(str(error).split())
         raise AttuneError(f"{source} is not valid YAML: {place}; mend the file") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attune.catalog import Model
 from attune.layout import Layout
+from attune.layout.microbatches import tokens_per_gpu
 from attune.layout.stages import stage_splits
 from attune.layout.table import LayoutTable
 from attune.workload import Workload
@@ -14,7 +15,7 @@ def max_tokens_per_gpu(layout: Layout, workload: Workload) -> int:
 
     The whole microbatch is shared by the context-parallel group, so it holds budget x CP tokens.
     """
-    return -(-layout.rows_per_microbatch * workload.row_tokens // layout.cp)
+    return tokens_per_gpu(layout.rows_per_microbatch, workload.row_tokens, layout.cp)
 
 
 def stage_layers(layout: Layout, model: Model) -> list[int]:

@@ -157,6 +157,7 @@ def draw_experiments(experiments: Sequence[ListedExperiment], console: Console) 
         say(console, "no experiment yet; `attune tune` makes one")
         return
     table = grid(["experiment", "what", "state", "runs", "tok/s/GPU", "from"], left=3)
+    table.columns[0].no_wrap = True  # a person copies it
     for found in experiments:
         table.add_row(
             escaped(found.id),

@@ -78,9 +78,9 @@ def _proposed(event: Proposed) -> list[str]:
     told = event.predicted
     return [
         f"run {event.run} {event.purpose}: {event.layout}",
-        f"  why: {event.why}; predicted {seconds(told.step_s)} s "
-        f"({seconds(told.low_s)} to {seconds(told.high_s)}), {gib(told.peak_gib)} GiB, "
-        f"P(fits) {percent(told.p_fits, 0)}",
+        f"  why: {event.why}",
+        f"  predicted before any trial: {seconds(told.step_s)} s ({seconds(told.low_s)} to "
+        f"{seconds(told.high_s)}), {gib(told.peak_gib)} GiB, P(fits) {percent(told.p_fits, 0)}",
     ]
 
 

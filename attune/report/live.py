@@ -102,7 +102,7 @@ def _last_runs(history: History) -> Any:
     for run in history.runs[-_LAST_RUNS:]:
         table.add_row(
             ("* " if run == history.best else "  ") + str(run.run),
-            run.outcome,
+            run.outcome.replace("_", " "),
             escaped(run.layout),
             seconds(run.step_time_s),
             seconds(run.predicted.step_s),
@@ -133,7 +133,8 @@ def _budget(history: History, elapsed_s: float, runs_before: int) -> str:
     if not started:
         return "starting"
     words = f"budget: {history.candidates}/{started.trials} trials, {history.gpu_hours:.1f}"
-    words += f"/{started.gpu_hours:g} GPU-hours" if started.gpu_hours else " GPU-hours"
+    words += f"/{started.gpu_hours:g}" if started.gpu_hours else ""
+    words += " virtual GPU-hours" if started.provenance == "predicted" else " GPU-hours"
     runs = len(history.runs) - runs_before
     if runs > 0:
         left = max(started.trials - history.candidates, 0) * elapsed_s / runs

@@ -10,6 +10,7 @@ from attune.report.plan import Suggestion
 from attune.report.words import (
     ABSENT,
     badge,
+    brief,
     escaped,
     gib,
     grid,
@@ -55,9 +56,10 @@ def draw_trial(run: TrialRun, console: Console) -> None:
     """Outcome first; then the figures, measured beside predicted, and memory by rank."""
     result = run.result
     colour = "green" if run.completed else "red"
+    outcome = result.outcome.replace("_", " ")
     say_marked(
         console,
-        f"[{colour}]{result.outcome}[/] on {escaped(result.hardware)}, launcher {result.launcher}, "
+        f"[{colour}]{outcome}[/] on {escaped(result.hardware)}, launcher {result.launcher}, "
         f"{badge(result.provenance)}",
     )
     if result.launcher == "simulated":
@@ -78,7 +80,8 @@ def _draw_failure(result: TrialResult, console: Console) -> None:
     where += [result.phase] if result.phase else []
     if result.requested_gib is not None:
         where.append(f"{gib(result.requested_gib)} GiB asked for")
-    say(console, f"why: {result.evidence or result.log_class or 'no evidence in the logs'}")
+    why = result.evidence or result.log_class or "no evidence in the logs"
+    say(console, f"why: {brief(why)}")
     if where:
         say(console, f"where: {', '.join(where)}")
     if result.advice:

@@ -15,15 +15,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from attune.errors import AttuneError
 from attune.rows.cut import cut_rows
 from attune.rows.digest import RowsDigest, file_sha256
 from attune.rows.manifest import Manifest, SourceRecord, TokenizerRecord, manifest_path
 from attune.rows.parquet import Ids, Mask, RowsWriter
 from attune.rows.request import BuildRequest
-from attune.rows.source import Source, find_source, index_lines, permutation, unpack
+from attune.rows.source import Source, find_source, index_lines, permute_lines, unpack
 from attune.rows.tokenizer import Tokenizer, load_tokenizer
 from attune.rows.unfinished import Unfinished, write_whole
 from attune.rows.workers import Work, encode_chunks
@@ -92,11 +90,12 @@ class _Build:
 
         if not self.source.plain:
             unpack(self.source, self.request.column, self.unfinished.unpacked, watch)
-        places, digest = index_lines(self._files, watch)
+        index = self.unfinished.folder / "index.bin"
+        count, digest = index_lines(self._files, index, watch)
         yield from told
-        order = permutation(len(places), self.request.seed)
-        np.save(self.unfinished.order, places[order])
-        self.unfinished.source = {"conversations": len(places), "sha256": digest}
+        permute_lines(index, count, self.request.seed, self.unfinished.order)
+        index.unlink()
+        self.unfinished.source = {"conversations": count, "sha256": digest}
         self.unfinished.save()
 
     def _encode(self) -> Iterator[BuildProgress]:

@@ -82,7 +82,7 @@ def _pattern(message: dict[str, Any], controls: Controls) -> re.Pattern[str]:
 def _message(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise UnusableError("a message is no mapping")
-    message = _without_nulls(given)
+    message: dict[str, Any] = _without_nulls(given)
     role = message.get("role")
     if role not in ROLES:
         raise UnusableError("unknown role")

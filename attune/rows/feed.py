@@ -62,6 +62,7 @@ class FileFeed:
 
         self.file = RowsFile(path)
         self.global_batch = global_batch
+        self.file.row(0)
 
     def batch(self, step: int, rows: range) -> Batch:
         """Rows `rows` of the global batch of step `step`."""

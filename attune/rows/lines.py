@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,13 +22,16 @@ class Lines:
     def __init__(self, files: tuple[Path, ...], places: Ints) -> None:
         self.files = files
         self.places = places
+        sizes = [path.stat().st_size for path in files]
+        self._starts = [0, *accumulate(sizes)][: len(files)]
         self._open: dict[int, BinaryIO] = {}
 
     def records(self, start: int, stop: int) -> Iterator[Any]:
         """Records `start` to `stop`; one that is no JSON is an `UnusableError` in its place."""
-        for file, first, length in self.places[start:stop].tolist():
+        for first, length in self.places[start:stop].tolist():
+            file = bisect_right(self._starts, first) - 1
             try:
-                yield self._record(file, first, length)
+                yield self._record(file, first - self._starts[file], length)
             except UnusableError as error:
                 yield error
 

@@ -82,7 +82,7 @@ class RowsFile:
 
         self.path = path
         try:
-            self._file = pq.ParquetFile(path, memory_map=True)
+            self._file = pq.ParquetFile(path, memory_map=True, pre_buffer=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise AttuneError(f"{path} is not a parquet file: {error}; build it again") from error
         if self._file.schema_arrow != _schema():
@@ -122,7 +122,7 @@ class RowsFile:
         import pyarrow as pa
 
         try:
-            table = self._file.read_row_group(group, columns=["metadata"])
+            table = self._file.read_row_group(group, ["metadata"], use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise AttuneError(f"{self.path} is damaged: {error}; build it again") from error
         struct = table["metadata"].combine_chunks()

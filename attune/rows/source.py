@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,9 @@ _LINES = (".jsonl", ".json", ".ndjson")
 _PACKED = (".parquet", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst")
 _PATTERNS = ("*.jsonl", "*.json", "*.parquet", "*.jsonl.gz", "*.jsonl.zst", "README.md")
 _BLOCK_BYTES = 1 << 24
+_BLOCK_LINES = 1 << 20
 _BATCH_ROWS = 256
+_LINE_BREAK = ord("\n")
 
 Ints = npt.NDArray[np.int64]
 Watch = Callable[[int, int], None]
@@ -146,31 +148,47 @@ def _blocks(path: Path) -> Iterator[bytes]:
         yield b"\n"
 
 
-def index_lines(files: tuple[Path, ...], watch: Watch) -> tuple[Ints, str]:
-    """Where every line is, as [lines, 3] of file, first byte and bytes; and the files' digest."""
-    digest, found = hashlib.sha256(), []
-    total, done = sum(path.stat().st_size for path in files), 0
-    for number, path in enumerate(files):
-        place, start = 0, 0
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
-                breaks = np.flatnonzero(np.frombuffer(block, np.uint8) == 10) + place
-                found.append(_lines(number, start, breaks))
-                start = int(breaks[-1]) + 1 if len(breaks) else start
-                place += len(block)
-                watch(done := done + len(block), total)
-        found.append(_lines(number, start, np.array([place])))
-    return np.concatenate(found) if found else np.empty((0, 3), np.int64), digest.hexdigest()
+def index_lines(files: tuple[Path, ...], target: Path, watch: Watch) -> tuple[int, str]:
+    """Writes where every line is: 64-bit first byte, counted over all files, and bytes.
+
+    Gives the number of lines, blank ones apart, and the digest of the files' bytes.
+    """
+    digest, lines, done = hashlib.sha256(), 0, 0
+    total = sum(path.stat().st_size for path in files)
+    with target.open("wb") as index:
+        for path in files:
+            start = done
+            with path.open("rb") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    digest.update(block)
+                    breaks = np.flatnonzero(np.frombuffer(block, np.uint8) == _LINE_BREAK) + done
+                    lines += _add_lines(index, start, breaks)
+                    start = int(breaks[-1]) + 1 if len(breaks) else start
+                    watch(done := done + len(block), total)
+            lines += _add_lines(index, start, np.array([done]))
+    return lines, digest.hexdigest()
 
 
-def _lines(file: int, start: int, ends: npt.NDArray[Any]) -> Ints:
-    """Lines that end before the bytes `ends`, without blank ones."""
+def _add_lines(index: BinaryIO, start: int, ends: npt.NDArray[np.intp]) -> int:
+    """Writes the lines that end before the bytes `ends`, without blank ones; gives their number."""
     starts = np.concatenate([[start], ends[:-1] + 1]) if len(ends) else ends
-    lengths = ends - starts
-    table = np.stack([np.full(len(ends), file), starts, lengths], axis=1).astype(np.int64)
-    kept: Ints = table[lengths > 1]
-    return kept
+    table = np.stack([starts, ends - starts], axis=1).astype(np.int64)
+    kept = np.ascontiguousarray(table[table[:, 1] > 1])
+    index.write(kept.data)
+    return len(kept)
+
+
+def permute_lines(index: Path, count: int, seed: int, target: Path) -> None:
+    """Writes the index in permuted order, as an array file [lines, 2]; memory holds the order."""
+    permuted = np.lib.format.open_memmap(target, "w+", np.dtype(np.int64), (count, 2))
+    if not count:
+        return
+    places = np.memmap(index, np.int64, "r", shape=(count, 2))
+    order = permutation(count, seed)
+    for start in range(0, count, _BLOCK_LINES):
+        chosen = order[start : start + _BLOCK_LINES]
+        permuted[start : start + len(chosen)] = places[chosen]
+    permuted.flush()
 
 
 def permutation(count: int, seed: int) -> Ints:

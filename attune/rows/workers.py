@@ -63,7 +63,7 @@ def encode_chunks(
         AttuneError: a process died; memory is the usual reason.
     """
     lines = work.lines()
-    spans = _spans(lines.places[:, 2], start, stop)
+    spans = _spans(lines.places[:, 1], start, stop)
     if processes > 1:
         yield from _in_processes(work, spans, processes)
         return

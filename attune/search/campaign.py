@@ -20,20 +20,18 @@ from attune.experiment.events import (
     Stopped,
 )
 from attune.layout import Layout, parse_layout, write_layout
-from attune.search.candidates import Candidates, find_candidates
+from attune.search.candidates import Candidates, Funnel, find_candidates
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
 from attune.search.sampler import FiniteSampler
+from attune.search.stopping import reason_to_stop
 from attune.search.study import enqueue, open_study
 from attune.search.winner import crown
 from attune.trial.launchers import load_launcher
 
-FEWEST_TRIALS = 3
-"""Candidates that must have completed before a small expected gain ends the search."""
-MOST_FAULTS = 3
-"""Faults of the machine in a row that end the campaign."""
 REFERENCE_TRIES = 3
+"""Runs of the reference arm before the campaign goes on without one."""
 ROOMIER = 0.9
 """Share of the memory of a reference that did not fit which the next may be predicted to need."""
 
@@ -75,32 +73,27 @@ class Campaign:
         funnel = find_candidates(
             inputs.model, inputs.cluster, inputs.workload, inputs.space, dict(inputs.fixed)
         )
-        yield self.experiment.append(
-            Enumerated(
-                space=inputs.space.name,
-                drawn=funnel.drawn,
-                legal=funnel.legal,
-                fitting=funnel.fitting,
-                candidates=len(funnel.candidates),
-                cut=funnel.cut,
-            )
-        )
+        yield self.experiment.append(_enumerated(inputs.space.name, funnel))
         reference = self._reference(funnel.candidates)
         yield self.experiment.append(
             ReferenceChosen(layout=write_layout(reference.layout), source=reference.source)
         )
-        candidates = with_reference(
-            inputs.model, inputs.cluster, inputs.workload, funnel.candidates, reference.layout
-        )
-        self._same_table(candidates)
-        self.candidates = candidates
-        self.sampler = FiniteSampler(candidates, inputs.model.layers)
-        self.study = open_study(self.experiment.study_path, self.sampler)
-        self.runs = Runs(self.experiment, inputs, self.launcher, candidates, self.study)
+        self._open(funnel.candidates, reference)
         yield from self.runs.recover()
         yield from self._run_reference(reference)
         yield from self._run_candidates()
         yield from crown(self.runs)
+
+    def _open(self, found: Candidates, reference: Reference) -> None:
+        """The candidates, and the sampler, study and runs over them."""
+        inputs = self.inputs
+        self.candidates = with_reference(
+            inputs.model, inputs.cluster, inputs.workload, found, reference.layout
+        )
+        self._same_table(self.candidates)
+        self.sampler = FiniteSampler(self.candidates, inputs.model.layers)
+        self.study = open_study(self.experiment.study_path, self.sampler)
+        self.runs = Runs(self.experiment, self.inputs, self.launcher, self.candidates, self.study)
 
     def _started(self, resumed: bool) -> Started:
         i = self.inputs
@@ -209,7 +202,7 @@ class Campaign:
         while True:
             scores = self.sampler.scores(self.study)
             row = scores.next()
-            reason = self._reason_to_stop(row, scores.expected_gain)
+            reason = reason_to_stop(self.runs, row, scores.expected_gain)
             if reason:
                 stopped = Stopped(reason=reason, expected_gain=scores.expected_gain)
                 yield self.runs.record(stopped)
@@ -217,12 +210,13 @@ class Campaign:
             trial = self.study.ask(self.sampler.parameters.distributions())
             assert trial.params == self.sampler.parameters.of(row), "one process asks"
             why = trial.user_attrs.get("why") or (
-                f"expected gain {scores.gain[row]:.1%}, P(fits) {scores.p_fits[row]:.0%}"
+                f"expected gain {scores.gain[row]:.1%}, P(fits) {scores.believed.p_fits[row]:.0%}"
             )
             yield from self.runs.run(
                 row,
                 "candidate",
                 why,
+                believed=scores.believed,
                 trial=trial.number,
                 expected_gain=float(scores.gain[row]),
             )
@@ -240,23 +234,13 @@ class Campaign:
             why = f"run {run.run} again: {run.outcome} is not the layout's fault"
             enqueue(self.study, self.sampler.parameters.of(row), why)
 
-    def _reason_to_stop(self, row: int, gain: float) -> str:
-        standing = self.runs.standing
-        if standing.candidates_tried >= self.inputs.trials:
-            return f"{self.inputs.trials} trials done"
-        if row < 0:
-            return "every candidate has been tried"
-        faults = [machine_fault(r) for r in standing.runs[-MOST_FAULTS:]]
-        if len(faults) == MOST_FAULTS and all(faults):
-            return f"{MOST_FAULTS} faults of the machine in a row: {standing.runs[-1].evidence}"
-        needed = self.runs.expected_hours(row)
-        if standing.best:
-            needed += standing.best.gpu_hours  # The winner is run once more.
-        if needed > self.runs.hours_left():
-            return (
-                f"{self.runs.hours_left():.2f} GPU-hours are left and the next trial with the "
-                f"winner's second run needs about {needed:.2f}"
-            )
-        if len(standing.completed("candidate")) >= FEWEST_TRIALS and gain < self.inputs.min_gain:
-            return f"another trial is expected to gain {gain:.2%}, less than --min-gain"
-        return ""
+
+def _enumerated(space: str, funnel: Funnel) -> Enumerated:
+    return Enumerated(
+        space=space,
+        drawn=funnel.drawn,
+        legal=funnel.legal,
+        fitting=funnel.fitting,
+        candidates=len(funnel.candidates),
+        cut=funnel.cut,
+    )

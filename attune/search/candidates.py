@@ -60,10 +60,13 @@ class Candidates:
         )
 
     def first_choice(self) -> int:
-        """Row that the estimator alone would pick: the fastest with P(fits) of one half."""
+        """Row that the estimator alone would pick: the largest P(fits) over step time.
+
+        Among those with P(fits) of at least one half, where there are any.
+        """
         likely = self.p_fits >= 0.5
         pool = likely if likely.any() else self.p_fits >= self.p_fits.max()
-        return int(np.argmin(np.where(pool, self.step_s, np.inf)))
+        return int(np.argmax(np.where(pool, self.p_fits / self.step_s, 0.0)))
 
     def digest(self) -> str:
         """Digest of the layouts, in order."""

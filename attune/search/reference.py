@@ -9,8 +9,9 @@ import numpy as np
 from attune.catalog import Cluster, Model
 from attune.errors import AttuneError
 from attune.layout import Layout, LayoutTable, write_layout
-from attune.layout.nearest import distance
+from attune.layout.nearest import nearest_layout
 from attune.layout.rules import Setting, broken_rules
+from attune.layout.table import Bools
 from attune.recipe import find_reference, layout_of
 from attune.search.candidates import Candidates, judge
 from attune.workload import Workload
@@ -48,9 +49,14 @@ def choose_reference(
 
 def nearest_safe(layout: Layout, candidates: Candidates) -> Layout:
     """The candidate most like `layout` that surely fits; the surest where none does."""
-    safe = candidates.p_fits >= min(SAFE_CHANCE, float(candidates.p_fits.max()))
-    away = np.where(safe, distance(layout, candidates.table), np.inf)
-    return candidates.table.row(int(np.argmin(away)))
+    safe = candidates.table.take(_safe(candidates))
+    return safe.row(nearest_layout(layout, safe))
+
+
+def _safe(candidates: Candidates) -> Bools:
+    """[n] rows that surely fit, or the surest where none does."""
+    safe: Bools = candidates.p_fits >= min(SAFE_CHANCE, float(candidates.p_fits.max()))
+    return safe
 
 
 def rule_of_thumb(candidates: Candidates) -> Reference:
@@ -69,7 +75,7 @@ def rule_of_thumb(candidates: Candidates) -> Reference:
         + t.overlap_shared_experts
         + (t.dispatcher > 0)
     )
-    unsafe = candidates.p_fits < min(SAFE_CHANCE, float(candidates.p_fits.max()))
+    unsafe = ~_safe(candidates)
     order = np.lexsort((t.etp, t.recompute, t.ep, t.tp, t.tp * t.pp, cleverness, unsafe))
     return Reference(
         layout=t.row(int(order[0])),

@@ -61,10 +61,19 @@ class Runs:
         purpose: Purpose,
         why: str,
         *,
+        believed: Candidates | None = None,
         trial: int | None = None,
         expected_gain: float | None = None,
     ) -> Events:
-        """Runs candidate `row`; `trial` is its number in the study, if it has one.
+        """Runs candidate `row`.
+
+        Args:
+            row: which candidate.
+            purpose: what the run is for.
+            why: the reason, for people.
+            believed: the candidates with calibrated predictions; the estimator's by default.
+            trial: number of the run's trial in the study, if it has one.
+            expected_gain: expected gain over the best so far, as a fraction.
 
         Raises:
             KeyboardInterrupt: after the run is stopped and written down as cancelled.
@@ -77,7 +86,7 @@ class Runs:
             purpose=purpose,
             layout=write_layout(self.candidates.table.row(row)),
             why=why,
-            predicted=self.candidates.prediction(row),
+            predicted=(believed or self.candidates).prediction(row),
             expected_gain=expected_gain,
         )
         yield self.record(proposed)

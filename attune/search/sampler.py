@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,8 @@ MEMORY = Residual(amplitude=0.08, offset=0.2, noise=0.01)
 PRUNED_NOISE = 0.05
 OUT_OF_MEMORY_EXCESS = 1.04
 """An out-of-memory run is taken to need at least this much of the limit."""
+_EIGHTY_PERCENT = 1.2816
+"""Standard deviations on either side that hold 80 % of a normal distribution."""
 CHOSEN = "attune:parameters"
 """System attribute with a trial's parameters, so that a parallel asker sees them at once."""
 
@@ -43,10 +45,8 @@ class Scores:
 
     gain: Floats
     """[n] expected gain over the best so far, as a fraction, times P(fits)."""
-    p_fits: Floats
-    """[n] after what the trials taught about memory."""
-    step_s: Floats
-    """[n] expected step time."""
+    believed: Candidates
+    """The candidates with predictions calibrated by the trials so far."""
     free: Bools
     """[n] not tried, not in flight and not in line."""
     queued: tuple[int, ...]
@@ -108,13 +108,12 @@ class FiniteSampler(BaseSampler):
         rows = [self._row(t) for t in trials]
         seen = [(t, r) for t, r in zip(trials, rows) if r is not None]
         judged = [(t, r) for t, r in seen if t.user_attrs.get("outcome") in JUDGED]
-        p_fits = self._chance(judged)
-        mean, sd, best = self._time(judged, [r for t, r in seen if t.state is TrialState.RUNNING])
-        gain = _expected_improvement(best, mean, sd) * p_fits
+        flying = [r for t, r in seen if t.state is TrialState.RUNNING]
+        mean, sd, best = self._time(judged, flying)
+        believed = self._with_time(self._with_memory(judged), judged, mean, sd)
         return Scores(
-            gain=gain,
-            p_fits=p_fits,
-            step_s=np.exp(mean),
+            gain=_expected_improvement(best, mean, sd) * believed.p_fits,
+            believed=believed,
             free=self._free(seen),
             queued=tuple(r for t, r in seen if t.state is TrialState.WAITING),
         )
@@ -132,20 +131,34 @@ class FiniteSampler(BaseSampler):
         known = trial.params or attributes.get("fixed_params") or attributes.get(CHOSEN) or {}
         return self.parameters.row(known)
 
-    def _chance(self, judged: Sequence[tuple[Any, int]]) -> Floats:
-        """[n] P(fits), from the memory that runs needed."""
+    def _with_time(
+        self, candidates: Candidates, judged: Sequence[tuple[Any, int]], mean: Floats, sd: Floats
+    ) -> Candidates:
+        """`candidates` with the step time that the runs teach; the estimator's before any ran."""
+        if not any(_ran(t) for t, _ in judged):
+            return candidates
+        edge = _EIGHTY_PERCENT * sd
+        return replace(
+            candidates,
+            step_s=np.exp(mean),
+            low_s=np.exp(mean - edge),
+            high_s=np.exp(mean + edge),
+        )
+
+    def _with_memory(self, judged: Sequence[tuple[Any, int]]) -> Candidates:
+        """The candidates with memory and P(fits) as the runs teach them."""
         from scipy.special import ndtr
 
         c = self.candidates
         pairs = [(r, self._memory_residual(t, r)) for t, r in judged]
         pairs = [(r, value) for r, value in pairs if value is not None]
         if not pairs:
-            return c.p_fits
+            return c
         rows = [r for r, _ in pairs]
         values = np.array([value for _, value in pairs], dtype=float)
         mean, sd = MEMORY.predict(self._points[rows], values, self._points)
         chance: Floats = ndtr((np.log(c.limit_gib / c.device_gib) - mean) / np.maximum(sd, 0.01))
-        return chance
+        return replace(c, device_gib=c.device_gib * np.exp(mean), p_fits=chance)
 
     def _memory_residual(self, trial: Any, row: int) -> float | None:
         c = self.candidates

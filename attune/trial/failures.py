@@ -62,6 +62,8 @@ CLASSES: dict[str, Meaning] = {
 
 
 class Pattern(NamedTuple):
+    """Lines that belong to a class."""
+
     log_class: str
     text: str
     source: str

@@ -69,7 +69,7 @@ class TrialResult(_Record):
     wall_s: float
     """From launch to end, start-up included."""
     provenance: Provenance
-    """`measured`, or `predicted` on a virtual cluster or a stand-in."""
+    """`measured`, or `predicted` on a virtual cluster or by the stand-in on any launcher."""
     hardware: str
     """GPU id that it ran on, `cpu`, or `virtual <gpu>`."""
     launcher: str

@@ -15,12 +15,12 @@ from attune.trial.directory import (
     write_job,
     write_result,
 )
-from attune.trial.frameworks import Framework, load_framework
+from attune.trial.frameworks import load_framework
 from attune.trial.job import Job
 from attune.trial.launchers.launcher import Handle, Launcher
 from attune.trial.logs import RunLog
 from attune.trial.outcome import Stopped, decide
-from attune.trial.result import Step, TrialResult
+from attune.trial.result import Provenance, Step, TrialResult
 
 __all__ = ["follow", "read_result", "run", "spent_s"]
 
@@ -70,20 +70,29 @@ def follow(job: Job, launcher: Launcher, directory: Path) -> Steps:
     write_job(job, launcher.name, directory)
     write_command(command, directory)
     handle = launcher.start(job, command, directory)
-    return (yield from _Run(job, launcher, framework, handle, directory).follow())
+    provenance = "predicted" if command.simulated else launcher.provenance
+    log = RunLog(framework.reader())
+    return (yield from _Run(job, launcher.name, provenance, log, handle, directory).follow())
 
 
 class _Run:
     """One started job, until its result is written."""
 
     def __init__(
-        self, job: Job, launcher: Launcher, framework: Framework, handle: Handle, directory: Path
+        self,
+        job: Job,
+        launcher: str,
+        provenance: Provenance,
+        log: RunLog,
+        handle: Handle,
+        directory: Path,
     ) -> None:
         self._job = job
         self._launcher = launcher
+        self._provenance = provenance
         self._handle = handle
         self._directory = directory
-        self._log = RunLog(framework.reader())
+        self._log = log
 
     def follow(self) -> Steps:
         """Wait for the end, whatever it is; no process is left when this returns or raises."""
@@ -135,7 +144,7 @@ class _Run:
             stopped=stopped,
             on_cpu=gpu.architecture == "cpu",
         )
-        predicted = self._launcher.provenance == "predicted"
+        predicted = self._provenance == "predicted"
         return TrialResult(
             outcome=verdict.outcome,
             log_class=verdict.log_class,
@@ -150,7 +159,7 @@ class _Run:
             tokens_per_step=job.workload.tokens_per_step,
             gpus=job.cluster.count,
             wall_s=self._handle.elapsed_s(),
-            provenance=self._launcher.provenance,
+            provenance=self._provenance,
             hardware=f"virtual {gpu.id}" if predicted else gpu.id,
-            launcher=self._launcher.name,
+            launcher=self._launcher,
         )

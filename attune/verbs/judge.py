@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attune.counts import rank_parameters
 from attune.errors import AttuneError
 from attune.layout.judge_csv import JudgedRow, judge_rows
+from attune.layout.text_row import INPUTS
 from attune.report.judged import JudgedTable
 
-_MAXIMUM_BYTES = 200_000_000
+_MAXIMUM_BYTES = 100_000_000
 
 
 def judge_table(table: Path, output: Path, *, parameters: bool = False) -> JudgedTable:
@@ -39,10 +41,14 @@ def judge_table(table: Path, output: Path, *, parameters: bool = False) -> Judge
 
 def _read(path: Path) -> list[dict[str, str]]:
     try:
-        if path.stat().st_size > _MAXIMUM_BYTES:
+        with path.open("rb") as file:
+            content = file.read(_MAXIMUM_BYTES + 1)
+        if len(content) > _MAXIMUM_BYTES:
             raise AttuneError(f"{path} is over {_MAXIMUM_BYTES:,} bytes; split the table")
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(_rows(csv.DictReader(file, strict=True)))
+        text = io.StringIO(content.decode("utf-8-sig"), newline="")
+        reader = csv.DictReader(text, strict=True)
+        _check_header(path, reader.fieldnames or ())
+        rows = list(_rows(reader))
     except OSError as error:
         raise AttuneError(f"cannot read {path}: {error.strerror}; check the path") from error
     except (csv.Error, UnicodeDecodeError) as error:
@@ -50,6 +56,19 @@ def _read(path: Path) -> list[dict[str, str]]:
     if not rows:
         raise AttuneError(f"{path} has no row under its header; give at least one layout")
     return rows
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    """A column given twice would lose one of its two; without a model no row can be judged."""
+    twice = next((name for name in INPUTS if names.count(name) > 1), None)
+    if twice:
+        raise AttuneError(f"{path} has two columns `{twice}`; remove one of them")
+    if names and "model" not in names:
+        given = ", ".join(names)[:80]
+        raise AttuneError(
+            f"{path} has no column `model` in its header, but got `{given}`; the columns are "
+            f"separated by commas and named {', '.join(INPUTS[:6])}, ..."
+        )
 
 
 def _rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
@@ -66,8 +85,9 @@ def _parameters(found: JudgedRow, row: Mapping[str, str]) -> dict[str, str]:
     rank = row.get("rank", "").strip()
     setting, layout = found.setting, found.layout
     if setting and layout and rank.isdecimal() and int(rank) < setting.count:
-        dense, expert = rank_parameters(setting.model, layout, setting.count, int(rank))
-        counts = (str(dense), str(expert))
+        found_counts = rank_parameters(setting.model, layout, setting.count, int(rank))
+        if found_counts:
+            counts = str(found_counts[0]), str(found_counts[1])
     return {"dense_parameters": counts[0], "expert_parameters": counts[1]}
 
 

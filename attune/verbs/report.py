@@ -5,7 +5,7 @@ from __future__ import annotations
 from attune.errors import AttuneError, NothingFoundError
 from attune.experiment import Experiment, list_experiments
 from attune.report.campaign import ListedExperiment, Report
-from attune.report.history import history_of
+from attune.report.history import History, history_of
 
 
 def write_report(experiment: str) -> Report:
@@ -23,6 +23,16 @@ def write_report(experiment: str) -> Report:
             f"`attune tune --resume {experiment}` goes on"
         )
     return Report(experiment=found.name, history=history_of(events))
+
+
+def history_so_far(experiment: str) -> History | None:
+    """What the journal of an experiment tells; None where a kill came before its first line.
+
+    Raises:
+        AttuneError: no such experiment, or a damaged journal.
+    """
+    events = Experiment.open(experiment).events()
+    return history_of(events) if events else None
 
 
 def find_experiments() -> tuple[ListedExperiment, ...]:

@@ -53,6 +53,18 @@ def show_row(path: Path, row: int, tokenizer: str | None = None) -> ShownRow:
     return show(path, row, tokenizer)
 
 
+def convert_rows(path: Path, target: Path, *, overwrite: bool = False) -> int:
+    """Writes rows as Megatron-Bridge reads them, and gives their number.
+
+    Raises:
+        AttuneError: as `to_bridge`, or the extra `rows` is missing.
+    """
+    _need_extra()
+    from attune.rows.convert import to_bridge
+
+    return to_bridge(path, target, overwrite=overwrite)
+
+
 def _need_extra() -> None:
     try:
         import jinja2  # noqa: F401

@@ -48,14 +48,22 @@ def find_target(
         changes: fields of `Workload` that win over the file; None means not given.
 
     Raises:
-        AttuneError: an unknown name or field, a damaged file, or a count that fills no nodes.
+        AttuneError: an unknown name or field, a damaged file, a count that fills no nodes, or a
+            precision that the GPU does not compute in.
     """
     architecture = load_model(model)
-    return Target(
+    target = Target(
         model=architecture,
         cluster=load_cluster(gpu, count, cluster),
         workload=find_workload(architecture, workload, changes or {}),
     )
+    peaks, precision = target.cluster.gpu.peak_tflops, target.workload.precision
+    if precision not in peaks:
+        raise AttuneError(
+            f"{target.cluster.gpu.name} has no {precision}; use {', '.join(peaks)}, or give its "
+            "peak_tflops in --cluster"
+        )
+    return target
 
 
 def find_workload(model: Model, path: Path | None, changes: Mapping[str, Any]) -> Workload:

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from attune.catalog import parse
 from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs
 from attune.experiment.events import Event
@@ -49,9 +50,20 @@ class Campaign:
     """A campaign ready to run: its inputs are resolved, nothing is spent yet."""
 
     inputs: Inputs
-    resumed: bool
+    resume: str | None
+    """Id or folder of the experiment that goes on; None for a new one."""
     spends: bool
     """Whether running it uses GPUs (or this machine's processors) for real."""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an experiment goes on."""
+        return self.resume is not None
+
+    @property
+    def experiment(self) -> str:
+        """What names the experiment to other commands."""
+        return self.resume or self.inputs.experiment
 
     def events(self) -> Generator[Event, None, None]:
         """Runs it; every event as it happens.
@@ -61,11 +73,8 @@ class Campaign:
         """
         from attune.search.campaign import run_campaign
 
-        if self.resumed:
-            experiment = Experiment.open(self.inputs.experiment)
-        else:
-            experiment = Experiment.create(self.inputs)
-        yield from run_campaign(experiment, resumed=self.resumed)
+        found = Experiment.open(self.resume) if self.resume else Experiment.create(self.inputs)
+        yield from run_campaign(found, resumed=self.resumed)
 
 
 def tune(request: TuneRequest) -> Campaign:
@@ -86,7 +95,7 @@ def tune(request: TuneRequest) -> Campaign:
     inputs = inputs.model_copy(update={"workload": workload})
     return Campaign(
         inputs=inputs,
-        resumed=request.resume is not None,
+        resume=request.resume,
         spends=real,
     )
 
@@ -113,25 +122,26 @@ def _inputs(request: TuneRequest) -> Inputs:
     if launcher == "auto":
         launcher, reason = choose_launcher(cluster)
     recipe = load_recipe(request.reference) if request.reference else None
-    return Inputs(
-        experiment=request.name or _name(model.id, cluster.gpu.id, cluster.count),
-        model=model,
-        cluster=cluster,
-        workload=target.workload,
-        space=load_space(request.space or default_space(model)),
-        reference=write_layout(layout_of(recipe)) if recipe else None,
-        reference_source=str(request.reference or ""),
-        launcher=launcher,
-        launcher_reason=reason,
-        virtual=request.virtual,
-        trials=request.trials,
-        gpu_hours=request.gpu_hours,
-        min_gain=request.min_gain,
-        trial_limit_s=request.trial_limit_s,
-        seed=request.seed,
-        worker_options=request.worker_options,
-        versions=_versions(),
-    )
+    fields = {
+        "experiment": request.name or _name(model.id, cluster.gpu.id, cluster.count),
+        "model": model,
+        "cluster": cluster,
+        "workload": target.workload,
+        "space": load_space(request.space or default_space(model)),
+        "reference": write_layout(layout_of(recipe)) if recipe else None,
+        "reference_source": str(request.reference or ""),
+        "launcher": launcher,
+        "launcher_reason": reason,
+        "virtual": request.virtual,
+        "trials": request.trials,
+        "gpu_hours": request.gpu_hours,
+        "min_gain": request.min_gain,
+        "trial_limit_s": request.trial_limit_s,
+        "seed": request.seed,
+        "worker_options": request.worker_options,
+        "versions": _versions(),
+    }
+    return parse(Inputs, fields, "the request")
 
 
 def _name(model: str, gpu: str, count: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs, list_experiments
 from attune.experiment.events import Interrupted, Progress, Stopped
 from attune.layout.space import load_space
+from attune.verbs.tune import TuneRequest, tune
 from attune.workload import Workload
 
 
@@ -45,6 +47,16 @@ def test_an_existing_name_is_refused() -> None:
         Experiment.create(make_inputs())
 
 
+@pytest.mark.parametrize(
+    "name", ["..", "../out", "/tmp/out", "a/b", "-x", "a\nb", "[bold]", "x" * 400]
+)
+def test_a_name_that_is_no_plain_folder_is_refused(home: Path, name: str) -> None:
+    with pytest.raises(AttuneError, match="letters, digits") as refused:
+        Experiment.create(make_inputs(name))
+    assert len(str(refused.value)) < 250
+    assert not list(home.iterdir())
+
+
 def test_an_unknown_experiment_names_the_known() -> None:
     Experiment.create(make_inputs("known"))
     with pytest.raises(AttuneError, match="known"):
@@ -54,6 +66,15 @@ def test_an_unknown_experiment_names_the_known() -> None:
 def test_a_moved_folder_opens(tmp_path: Path) -> None:
     Experiment.create(make_inputs()).folder.rename(tmp_path / "elsewhere")
     assert Experiment.open(str(tmp_path / "elsewhere")).inputs().experiment == "one"
+
+
+def test_a_copy_goes_on_in_its_own_folder(tmp_path: Path) -> None:
+    original = Experiment.create(make_inputs())
+    shutil.copytree(original.folder, tmp_path / "elsewhere")
+    events = tune(TuneRequest(resume=str(tmp_path / "elsewhere"))).events()
+    next(events)
+    assert (tmp_path / "elsewhere" / "journal.jsonl").exists()
+    assert not original.journal_path.exists()
 
 
 def test_journal_survives_a_line_cut_short() -> None:

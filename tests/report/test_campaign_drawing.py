@@ -49,7 +49,7 @@ def test_live_picture_fits_80_columns(drawn):
     text = drawn(lambda h, console: console.print(picture(h, 120.0)), history)
     assert max(map(len, text.splitlines())) <= 80
     assert "run 2 candidate step 7/20, 38.1 s a step (predicted 40.0 s)" in text
-    assert "budget: 1/3 trials, 60.0 GPU-hours; about 2 min 00 s left at most" in text
+    assert "budget: 1/3 trials, 60.0 virtual GPU-hours; about 2 min 00 s left at most" in text
     assert "best so far: none yet" in text
 
 

@@ -12,7 +12,7 @@ import pytest
 from attune.layout import Layout, LayoutTable
 from attune.search.candidates import Candidates
 from attune.search.sampler import FiniteSampler
-from attune.search.study import open_study, tell
+from attune.search.study import abandon, enqueue, open_study, tell
 from attune.trial.result import RankMemory, Step, TrialResult
 
 LIMIT_GIB = 100.0
@@ -131,8 +131,8 @@ def test_out_of_memory_teaches_memory_and_not_time(study_path: Path) -> None:
     study.enqueue_trial(sampler.parameters.of(crowded))
     assert play(study, sampler, 1, bias=1.5) == [crowded]
     after = sampler.scores(study)
-    assert after.p_fits[crowded] < before.p_fits[crowded]
-    assert np.allclose(after.step_s, before.step_s)
+    assert after.believed.p_fits[crowded] < before.believed.p_fits[crowded]
+    assert np.allclose(after.believed.step_s, before.believed.step_s)
     trial = study.trials[-1]
     assert trial.constraints["memory"] > 0 and np.isfinite(trial.value or np.inf)
 
@@ -163,3 +163,52 @@ def test_one_candidate_is_no_special_case(study_path: Path) -> None:
     study = open_study(study_path, sampler)
     assert play(study, sampler, 1) == [0]
     assert sampler.scores(study).best() == -1
+
+
+def ask_killed(path: Path, sampler: FiniteSampler) -> int:
+    """A trial that was asked for by a process that then died."""
+    return open_study(path, sampler).ask(sampler.parameters.distributions()).number
+
+
+def test_a_trial_whose_run_never_began_is_asked_for_again(tmp_path: Path) -> None:
+    sampler = FiniteSampler(make_candidates(), LAYERS)
+    path = tmp_path / "study.db"
+    orphan = ask_killed(path, sampler)
+    study = open_study(path, sampler)
+    wanted = study.trials[orphan].params
+    abandon(study)
+    assert sampler.scores(study).free[sampler.parameters.row(wanted)]
+    enqueue(study, wanted, "again")
+    enqueue(study, wanted, "a second time")
+    assert study.trials[orphan].state is optuna.trial.TrialState.FAIL
+    assert study.ask(sampler.parameters.distributions()).params == wanted
+    states = [t.state for t in study.trials]
+    assert optuna.trial.TrialState.WAITING not in states, "one asking waits once"
+
+
+def test_a_result_told_twice_counts_once(tmp_path: Path) -> None:
+    candidates = make_candidates()
+    sampler = FiniteSampler(candidates, LAYERS)
+    path = tmp_path / "study.db"
+    number = ask_killed(path, sampler)
+    study = open_study(path, sampler)
+    row = sampler.parameters.row(study.trials[number].params)
+    assert row is not None
+    tell(study, number, result_of(candidates, row), LIMIT_GIB)
+    before = study.trials[number].value
+    tell(study, number, result_of(candidates, row), LIMIT_GIB)
+    assert len(study.trials) == 1 and study.trials[0].value == before
+
+
+def test_predictions_learn_from_the_runs(study_path: Path) -> None:
+    sampler = FiniteSampler(make_candidates(), LAYERS)
+    study = open_study(study_path, sampler)
+    before = sampler.scores(study).believed
+    assert np.allclose(before.step_s, sampler.candidates.step_s)
+    rows = play(study, sampler, 3)
+    after = sampler.scores(study).believed
+    truth = true_step(sampler.candidates)
+    others = [i for i in range(len(truth)) if i not in rows]
+    error = np.abs(np.log(after.step_s / truth))[others].mean()
+    assert error < np.abs(np.log(before.step_s / truth))[others].mean()
+    assert (after.low_s < after.step_s).all() and (after.step_s < after.high_s).all()

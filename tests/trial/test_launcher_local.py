@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from attune.errors import AttuneError
 from attune.trial import Job, run
 from attune.trial.launchers import Launcher, load_launcher
 from attune.trial.launchers import local as local_module
+from attune.trial.launchers.choose import Installed
 
 _HERE = Path(__file__).resolve().parent
 
@@ -93,3 +95,15 @@ def test_more_than_one_node_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(AttuneError, match="one node"):
         run(wide, load_launcher("local"), tmp_path / "trial")
+
+
+@pytest.mark.parametrize("installed", [(), ("NVIDIA A100-SXM4-80GB",)])
+def test_another_gpu_is_never_measured_under_the_name_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...]
+) -> None:
+    parts = [Installed(name=name, memory_gib=80.0) for name in installed]
+    monkeypatch.setattr(local_module, "installed_gpus", lambda: parts)
+    job = replace(fake_job(), cluster=load_cluster("h200", 8))
+    with pytest.raises(AttuneError, match=r"needs 8 H200.*has 0 of them.*--launcher simulated"):
+        run(job, load_launcher("local"), tmp_path / "trial")
+    assert not (tmp_path / "trial").exists()

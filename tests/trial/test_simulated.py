@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from launcher_conformance import wait
-from trial_jobs import FakeOutOfMemory, FakePerformance, h200_job
+from trial_jobs import FakeFramework, FakeOutOfMemory, FakePerformance, h200_job
 
 from attune.layout import Layout
-from attune.trial import run
+from attune.trial import Job, run
 from attune.trial.directory import write_command
+from attune.trial.frameworks import FRAMEWORKS, Command
 from attune.trial.frameworks.megatron_core import WorkerReader
+from attune.trial.launchers import local as local_module
 from attune.trial.launchers.local import LocalLauncher
 from attune.trial.launchers.simulated import SimulatedLauncher
 from attune.trial.logs import RunLog
@@ -36,6 +38,7 @@ def test_completed_run(tmp_path: Path, virtual: FakePerformance) -> None:
 def test_start_up_is_that_of_the_published_runs() -> None:
     assert start_up_s(128) == pytest.approx(780)
     assert start_up_s(64) == pytest.approx(516)
+    assert start_up_s(8192) == start_up_s(128), "no run of thousands starts past its time limit"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +105,24 @@ def test_stand_in_runs_as_a_program_under_torchrun(tmp_path: Path) -> None:
     assert len(list(log.look(handle.log_files()))) <= 3
     verdict = decide(log, steps_asked=20, exit_code=handle.poll().exit_code)
     assert (verdict.outcome, verdict.log_class) == ("host_out_of_memory", "HOST_OOM")
+
+
+class PlayedFramework(FakeFramework):
+    """A framework whose command is the stand-in."""
+
+    def prepare(self, job: Job) -> Command:
+        return stand_in_command(replace(job, framework="megatron-core"))
+
+
+def test_a_stand_in_on_real_processors_measures_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FRAMEWORKS, "played", "test_simulated:PlayedFramework")
+    monkeypatch.setattr(local_module, "_check_gpus", lambda cluster: None)
+    job = replace(h200_job(2), layout=Layout(pp=2), framework="played")
+    result = run(job, LocalLauncher(), tmp_path / "trial")
+    assert result.steps
+    assert (result.provenance, result.hardware) == ("predicted", "virtual h200")
 
 
 def test_time_limit_in_mid_run(tmp_path: Path, virtual: FakePerformance) -> None:

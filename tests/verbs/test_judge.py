@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,9 @@ def test_parameters_of_each_rank(table, tmp_path):
         ("model,world\n", "no row"),
         ("model,world\nglm-4.5,128,7\n", "more cells than the header"),
         ('model,world\n"glm-4.5,128\n', "not a CSV table"),
+        ("world,tp\n128,1\n", "no column `model`"),
+        ("model;world\nglm-4.5;128\n", "separated by commas"),
+        ("model,tp,tp\nglm-4.5,1,8\n", "two columns `tp`"),
     ],
 )
 def test_damaged_tables_are_refused(tmp_path, text, words):
@@ -67,3 +71,18 @@ def test_binary_file_is_refused(tmp_path):
     path.write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(AttuneError, match="not a CSV table"):
         judge_table(path, tmp_path / "out.csv")
+
+
+def test_a_table_without_end_is_refused():
+    with pytest.raises(AttuneError, match="over 100,000,000 bytes"):
+        judge_table(Path("/dev/zero"), Path("out.csv"))
+
+
+def test_a_rank_without_a_stage_has_no_parameters(tmp_path):
+    path = tmp_path / "in.csv"
+    degrees = ("0,1", "-3,1", "7,1", "999999999999,1", "1,999999999999", "16,16")
+    rows = [f"glm-4.5,128,{degree},127" for degree in degrees]
+    path.write_text("\n".join(["model,world,pp,vpp,rank", *rows]) + "\n")
+    answers = read(judge_table(path, tmp_path / "out.csv", parameters=True).output)
+    assert [row["verdict"] for row in answers] == ["illegal"] * len(degrees)
+    assert {row["dense_parameters"] for row in answers} == {""}

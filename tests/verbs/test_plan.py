@@ -80,3 +80,8 @@ def test_unknown_dimension_of_a_space_is_named(tmp_path):
     space.write_text("name: odd\ntq: [1, 2]\n")
     with pytest.raises(AttuneError, match="tq"):
         plan(find_target("glm-4.5", "h200", 128), space=str(space))
+
+
+def test_a_precision_that_the_gpu_lacks_is_refused() -> None:
+    with pytest.raises(AttuneError, match="no fp8; use bf16"):
+        find_target("llama-3.1-8b", "a100-80", 8, changes={"precision": "fp8"})

@@ -20,11 +20,15 @@ def experts(fields: Fields, layers: int) -> dict[str, Any]:
     if rules is None:
         return {}
     count = fields.optional_integer("expert_count", least=0)
+    written = fields.keys("expert_count")
+    # The classes with a sparse step take 0 for a dense model, the others null.
+    may_be_dense = count is None or rules.pattern == "sparse_step"
+    if rules.optional and written and may_be_dense and not count:
+        return {}
+    if count is None:
+        raise fields.absent("expert_count")
     if not count:
-        if rules.optional:
-            return {}
-        key = (fields.keys("expert_count") or ["num_experts"])[0]
-        raise fields.wrong(key, f"must be at least 1, but got {count}")
+        raise fields.wrong(written[0], f"must be at least 1, but got {count}")
     pattern = _pattern(fields, rules, layers)
     if not any(pattern):
         return {}
@@ -51,7 +55,7 @@ def _experts(fields: Fields, rules: ExpertRules, count: int) -> dict[str, Any]:
         "top_k": top_k,
         "ffn": ffn,
         "shared_ffn": shared,
-        "shared_gate": rules.shared_gate and shared > 0,
+        "shared_gate": rules.shared_gate,
         "score": score,
         "pre_softmax": score == "softmax" and _softmax_first(fields, rules),
         "expert_bias": _expert_bias(fields, rules),

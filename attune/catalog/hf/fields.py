@@ -12,6 +12,8 @@ from attune.catalog.hf.rules import ClassRules, common_rules
 from attune.errors import AttuneError
 
 _ABSENT = object()
+_ESSENTIAL = ("layers", "hidden", "ffn", "heads", "vocabulary", "expert_count", "expert_top_k")
+"""Sizes that every published config states; without them a file is not whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +45,16 @@ class Fields:
         """
         value = self.optional_integer(meaning, least=least)
         if value is None:
-            keys = self.keys(meaning)
-            got = "is null" if keys else "is missing"
-            raise self.wrong((keys or _spellings(meaning))[0], f"{got}, but must be a whole number")
+            raise self.absent(meaning)
         return value
+
+    def absent(self, meaning: str) -> AttuneError:
+        """The error that a field is null or missing."""
+        keys = self.keys(meaning)
+        names = keys or [key for key in _spellings(meaning) if key in self.rules.defaults]
+        got = "is null" if keys else "is missing"
+        name = (names or list(_spellings(meaning)))[0]
+        return self.wrong(name, f"{got}, but must be a whole number")
 
     def optional_integer(self, meaning: str, *, least: int = 1) -> int | None:
         """As `integer`, but None where the config says null, or nothing and no default is known."""
@@ -115,7 +123,8 @@ class Fields:
         spellings = _spellings(meaning)
         if keys:  # null was written
             return keys[0], None
-        for key in spellings:
+        known = () if self.whole and meaning in _ESSENTIAL else spellings
+        for key in known:
             if key in self.rules.defaults:
                 value = self.rules.defaults[key]
                 self._note(key, value, f"default of class {self.rules.name}")

@@ -60,6 +60,9 @@ def _unused(rules: ClassRules) -> dict[str, str]:
         "_sliding_window_pattern": "no layer slides",
         "use_parallel_residual": "of another class",
     }
+    if rules.experts:
+        names = common_rules().expert_keys
+        reasons |= dict.fromkeys(names, "no layer has experts")
     if rules.latent:
         why = "latent attention: each head has its own keys, and sizes of its own"
         names = ("num_key_value_heads", "head_dim", "qk_head_dim")

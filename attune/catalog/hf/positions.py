@@ -96,7 +96,8 @@ def windows(fields: Fields, layers: int) -> dict[str, Any]:
 
 def _window(fields: Fields, layers: int) -> tuple[int | None, list[bool]]:
     listed = fields.listed("layer_types", layers)
-    switched_off = "use_sliding_window" in fields.data and not fields.boolean("use_sliding_window")
+    switched = "use_sliding_window" in {*fields.data, *fields.rules.defaults}
+    switched_off = switched and not fields.boolean("use_sliding_window")
     if listed is not None:
         slides = [_slides(fields, kind) for kind in listed]
         needed = any(slides)

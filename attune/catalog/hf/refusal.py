@@ -89,6 +89,8 @@ def _missing(data: Mapping[str, Any]) -> Iterator[str]:
         for layer in listed if isinstance(listed, list) else []:
             if layer in kinds:
                 yield f"{missing} (`layer_types` has `{layer}`)"
+    if any(isinstance(data.get(key), dict) for key in common_rules().text_configs):
+        return  # the name is that of the multimodal model around the language model
     for name in architectures(data):
         for missing, endings in rules.heads.items():
             if known is None or name not in known.architectures:
@@ -113,11 +115,11 @@ def find_class(data: Mapping[str, Any]) -> ClassRules | None:
     return next((rules for rules in class_rules() if kind in rules.model_types), None)
 
 
-def the_class(data: Mapping[str, Any], source: str) -> ClassRules:
-    """The rules of the class that a config names.
+def the_class(data: Mapping[str, Any], source: str, *, whole: bool = True) -> ClassRules:
+    """The rules of the class that a config names; `whole` where no other config is around it.
 
     Raises:
-        UnmodelledError: an unknown class.
+        UnmodelledError: an unknown class, or another architecture of a known one.
         AttuneError: `architectures` and `model_type` name two classes.
     """
     rules, kind = find_class(data), data.get("model_type")
@@ -129,6 +131,10 @@ def the_class(data: Mapping[str, Any], source: str) -> ClassRules:
             f"{source}: fields `architectures` ({architectures(data)[0]}) and `model_type` "
             f"({kind}) name two classes; the first goes with {' or '.join(rules.model_types)}"
         )
+    names = architectures(data)
+    if whole and names and not set(names) & set(rules.architectures):
+        missing = f"architecture `{names[0]}` (known: {', '.join(rules.architectures)})"
+        raise UnmodelledError(source, kind_of(data), missing)
     return rules
 
 

@@ -78,6 +78,8 @@ class CommonRules(_Rules):
     """Keys under which a multimodal config keeps that of its language model."""
     towers: Mapping[str, str]
     """Keys of parts beside the language model."""
+    expert_keys: tuple[str, ...]
+    """Keys that mean nothing in a model without experts."""
     ignored: Mapping[str, tuple[str, ...]]
     """Keys that change neither shape nor speed of training, by the reason."""
     suspicious: str

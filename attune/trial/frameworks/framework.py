@@ -21,6 +21,8 @@ class Command:
     """Text of each file that the command reads, by its name in the trial directory."""
     processes_per_node: int
     nodes: int
+    simulated: bool = False
+    """Whether it plays a run: its figures are predicted, whatever launcher starts it."""
 
 
 class Framework(Protocol):

@@ -11,15 +11,19 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from attune.catalog import Cluster
 from attune.errors import AttuneError
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
+from attune.trial.launchers.choose import installed_gpus, is_same
 from attune.trial.launchers.launcher import State
 from attune.trial.result import Provenance
 
 _GUARD = Path(__file__).with_name("guard.py")
 _GRACE_S = 5.0
 """How long ranks may take to end after SIGTERM before they are killed."""
+_UNCOUNTED = ("cpu", "cdna3")
+"""Architectures whose parts nvidia-smi does not list."""
 
 
 class LocalHandle:
@@ -84,6 +88,8 @@ class LocalLauncher:
                 f"{job.cluster.gpu.name} fill {job.cluster.nodes}; use a count of at most "
                 f"{job.cluster.per_node}, or the launcher of your scheduler"
             )
+        if job.cluster.gpu.architecture not in _UNCOUNTED:
+            _check_gpus(job.cluster)
 
     def start(self, job: Job, command: Command, directory: Path) -> LocalHandle:
         logs = directory.resolve() / "logs"
@@ -99,6 +105,19 @@ class LocalLauncher:
                 start_new_session=True,
             )
         return LocalHandle(guard, logs)
+
+
+def _check_gpus(cluster: Cluster) -> None:
+    """The result will say that it was measured on this GPU, so the machine must have it."""
+    installed = installed_gpus()
+    same = [part for part in installed if is_same(part, cluster.gpu)]
+    if len(same) < cluster.count:
+        names = ", ".join(sorted({part.name for part in installed})) or "no GPU"
+        raise AttuneError(
+            f"the local launcher needs {cluster.count} {cluster.gpu.name}, and this machine has "
+            f"{len(same)} of them ({names}); pass --gpu and --count of what is here, or "
+            "`--launcher simulated` for predictions only"
+        )
 
 
 def _installed(module: str) -> bool:

@@ -43,6 +43,7 @@ def stand_in_command(job: Job, *, fault: Fault | None = None, pace: float = 0.0)
         files={CONFIG: _JOB.dump_json(job, indent=2).decode()},
         processes_per_node=job.cluster.per_node,
         nodes=job.cluster.nodes,
+        simulated=True,
     )
 
 

@@ -14,11 +14,13 @@ _START_UP_S = 252.0
 _START_UP_PER_GPU_S = 4.125
 """Wall time outside the steps, from two published runs: 17.9 min less 20 x 14.5 s on 128 H200
 (780 s), 45.8 min less 37.2 min on 64 B200 (516 s); a line through both."""
+_START_UP_COUNT = 128
+"""Largest count that the line was drawn from; beyond it nothing is known, and it stays level."""
 
 
 def start_up_s(count: int) -> float:
     """Wall time of a run outside its steps, seconds."""
-    return _START_UP_S + _START_UP_PER_GPU_S * count
+    return _START_UP_S + _START_UP_PER_GPU_S * min(count, _START_UP_COUNT)
 
 
 def play(job: Job, performance: Performance, voice: Voice, fault: Fault | None) -> Iterator[Line]:

@@ -90,6 +90,8 @@ def environment(device: Device) -> dict[str, str]:
         "MALLOC_ARENA_MAX": "1",
         # Without it glibc raises the threshold as blocks are freed, and keeps freed tensors.
         "MALLOC_MMAP_THRESHOLD_": "131072",
+        # Arrow's own allocator keeps arenas of 64 MB; rows are read with it.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
         "TORCHDYNAMO_DISABLE": "1",
         "CUDA_VISIBLE_DEVICES": "",
     }

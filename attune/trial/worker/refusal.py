@@ -54,8 +54,8 @@ def _model(config: WorkerConfig) -> Iterator[str]:
         yield f"does not support multi-head latent attention yet ({model.id})"
     if model.sinks or model.window:
         yield f"does not support attention sinks and sliding windows yet ({model.id})"
-    if odd := [name for name in model.peculiarities if name != "rope_scaling"]:
-        yield f"does not support `{'`, `'.join(odd)}` of {model.id} yet"
+    if model.peculiarities:
+        yield f"does not support `{'`, `'.join(model.peculiarities)}` of {model.id} yet"
     if model.output_bias != model.mlp_bias:
         yield f"needs output_bias and mlp_bias alike, as Megatron has one switch ({model.id})"
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 import torch
 from megatron.core import parallel_state, tensor_parallel
 
+from attune.rows.feed import Feed, open_feed
 from attune.trial.worker import cpu, memory
 from attune.trial.worker.config import WorkerConfig
 from attune.trial.worker.model import (
@@ -49,8 +50,10 @@ def run(config: WorkerConfig) -> int:
         _make_process_groups(config)
         progress.stage = parallel_state.get_pipeline_model_parallel_rank()
         progress.writes_steps = _is_first_of_last_stage()
+        # Opened before the baseline: the libraries that read rows are no memory of the model.
+        feed = open_feed(config.workload, config.model.vocabulary)
         baseline = _baseline(config)
-        _train(config, device, progress)
+        _train(config, feed, device, progress)
     except Exception as error:
         memory.lift_limit()
         progress.log_failure(error)
@@ -63,12 +66,12 @@ def run(config: WorkerConfig) -> int:
     return 0
 
 
-def _train(config: WorkerConfig, device: torch.device, progress: Progress) -> None:
+def _train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
     progress.enter("build")
     transformer = transformer_config(config)
     chunks = build_chunks(config, transformer)
     initialize_weights(chunks, config.model, config.workload.seed)
-    training = Training(config, build_optimization(config, transformer, chunks), device)
+    training = Training(config, feed, build_optimization(config, transformer, chunks), device)
     training.run(progress)
     progress.enter("end")
 

@@ -12,7 +12,7 @@ import torch
 from megatron.core import parallel_state
 from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
 
-from attune.rows.feed import open_feed
+from attune.rows.feed import Feed
 from attune.trial.result import Step
 from attune.trial.worker.config import WorkerConfig
 from attune.trial.worker.failure import DivergenceError
@@ -24,13 +24,15 @@ from attune.trial.worker.rows import Microbatch, loss_of_rows, to_device
 class Training:
     """All steps of one run on this rank."""
 
-    def __init__(self, config: WorkerConfig, optimization: Optimization, device: Any) -> None:
+    def __init__(
+        self, config: WorkerConfig, feed: Feed, optimization: Optimization, device: Any
+    ) -> None:
         self.config = config
         self.device = device
         self.chunks = optimization.chunks
         self.optimizer = optimization.optimizer
         self.schedule = optimization.schedule
-        self.rows = open_feed(config.workload, config.model.vocabulary)
+        self.rows = feed
         self.ranks = parallel_state.get_data_parallel_world_size()
         self.microbatches = config.workload.global_batch // (
             config.layout.rows_per_microbatch * self.ranks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from attune.catalog import load_model
 from attune.layout import parse_layout
@@ -45,10 +47,12 @@ class Run:
 
 
 @pytest.fixture(scope="session")
-def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
-    """Trains (model, layout, processes); the same run is trained once in a session."""
+def train(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[..., Run]:
+    """Trains (model, layout, processes); the same run is trained once, by whichever test asks."""
     pytest.importorskip("megatron.core", reason="the train extra is not installed")
-    directory = tmp_path_factory.mktemp("worker")
+    base = tmp_path_factory.getbasetemp()
+    # Processes of pytest-xdist share the folder above their own, and with it their runs.
+    directory = base if worker_id == "master" else base.parent
 
     @functools.cache
     def run(
@@ -75,13 +79,19 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
 
 
 def train_once(directory: Path, config: WorkerConfig, processes: int) -> Run:
-    """One run of the worker."""
-    path = directory / f"{_free_port()}.json"
-    path.write_text(config.text())
-    return _launched(path, processes)
+    """One run of the worker; a run of this configuration that lies in `directory` is read."""
+    name = hashlib.sha256(f"{processes} {config.text()}".encode()).hexdigest()[:16]
+    path, log_path = directory / f"{name}.json", directory / f"{name}.log"
+    with FileLock(directory / f"{name}.lock"):
+        if not log_path.exists():
+            path.write_text(config.text())
+            code, text = _launched(path, processes)
+            log_path.write_text(f"{code}\n{text}")
+    code, _, text = log_path.read_text().partition("\n")
+    return _read(int(code), text)
 
 
-def _launched(path: Path, processes: int) -> Run:
+def _launched(path: Path, processes: int) -> tuple[int, str]:
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--nnodes=1"),
         *(f"--nproc-per-node={processes}", f"--master-port={_free_port()}"),
@@ -102,7 +112,7 @@ def _launched(path: Path, processes: int) -> Run:
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-    return _read(process.returncode, text)
+    return process.returncode, text
 
 
 def _read(code: int, text: str) -> Run:

@@ -44,8 +44,7 @@ def _run(directory: Path, job: Job) -> TrialResult:
 def test_a_run_whose_loss_explodes_has_diverged(tmp_path: Path) -> None:
     result = _run(tmp_path, _job("tp=2", 2, learning_rate_scale="1e30"))
     assert (result.outcome, result.log_class) == ("diverged", "NAN")
-    assert "nan" in result.evidence or "inf" in result.evidence
-    assert len(result.steps) < 3 or result.losses[2] is None or result.losses[2] > 1e3
+    assert result.evidence.startswith("DivergenceError") and result.phase
 
 
 @pytest.mark.training
@@ -61,9 +60,9 @@ def test_a_run_that_hangs_is_ended_at_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ATTUNE_TEST_MARK", marker := f"mark-{tmp_path}")
-    result = _run(tmp_path, _job("tp=2", 2, limit_s=45.0, hang_at_step="1"))
+    result = _run(tmp_path, _job("tp=2", 2, limit_s=25.0, hang_at_step="1"))
     assert (result.outcome, result.log_class) == ("timed_out", "HANG")
-    assert len(result.steps) <= 1 and result.wall_s < 60
+    assert len(result.steps) <= 1 and result.wall_s < 45
     assert gone(marker, 0.0)
 
 

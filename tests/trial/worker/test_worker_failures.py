@@ -19,17 +19,7 @@ SHORT = (("steps", 3),)
 
 
 @pytest.mark.training
-def test_a_large_microbatch_runs_out_of_memory(train: Callable[..., Any]) -> None:
-    limit = load_gpu("cpu").memory_gib
-    run = train("tiny-moe", "tp=2 pp=2 rows=16", 4, memory_gib=limit, workload=SHORT)
-    assert run.code != 0
-    assert {error.kind for error in run.errors} == {"out_of_memory"}
-    assert all(error.phase in ("forward", "backward") for error in run.errors)
-    assert any((error.requested_bytes or 0) > 100_000 for error in run.errors)
-
-
-@pytest.mark.training
-@pytest.mark.parametrize("layout", ["tp=1", "tp=2 pp=2", "ep=4"])
+@pytest.mark.parametrize("layout", ["tp=1", "ep=4"])
 def test_small_layouts_fit_the_memory_of_the_catalogue(
     train: Callable[..., Any], layout: str
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from layout_bounds import assert_same
+from layout_bounds import WORKLOAD, assert_same
 
 from attune.catalog import Model, load_model
 from attune.layout import parse_layout
@@ -64,8 +64,8 @@ def test_variants_train_the_same_model(
     model = written(tmp_path, name, changes)
     assert_same(train, model, layout, 4)
     # Not the plain model: what was changed is in the loss.
-    plain = train(name, "tp=1").losses
-    assert train(model, "tp=1").losses[0] != pytest.approx(plain[0], rel=1e-5)
+    plain = train(name, "tp=1", workload=WORKLOAD).losses
+    assert train(model, "tp=1", workload=WORKLOAD).losses[0] != pytest.approx(plain[0], rel=1e-5)
 
 
 @pytest.mark.training

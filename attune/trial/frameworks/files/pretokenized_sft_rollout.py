@@ -2,13 +2,15 @@
 
 Used with `--rollout-function-path pretokenized_sft_rollout.generate_rollout --prompt-data
 ROWS.parquet --input-key messages --metadata-key metadata`, this file being on the PYTHONPATH of
-the workers. It imports nothing, since it runs in the trainer's own environment.
+the workers. It imports nothing of attune, since it runs in the trainer's own environment.
 
 Written against miles 0.1.0 and slime 0.3.0, whose data buffers give groups of one sample each.
 """
 
+from typing import Any
 
-def generate_rollout(args, rollout_id, data_buffer, evaluation=False):
+
+def generate_rollout(args: Any, rollout_id: int, data_buffer: Any, evaluation: bool = False) -> Any:
     """The samples of one rollout, each a row with its tokens, mask and response length.
 
     Raises:
@@ -24,7 +26,7 @@ def generate_rollout(args, rollout_id, data_buffer, evaluation=False):
     return groups
 
 
-def _fill(sample):
+def _fill(sample: Any) -> None:
     row = sample.metadata or {}
     if "input_ids" not in row or "loss_mask" not in row:
         raise ValueError("no row in the sample; give --metadata-key metadata and rows of attune")
@@ -41,7 +43,7 @@ def _fill(sample):
     sample.metadata = {"row_id": row.get("row_id")}
 
 
-def _check(tokens, mask, row_id):
+def _check(tokens: list[int], mask: list[int], row_id: Any) -> None:
     if len(tokens) != len(mask):
         raise ValueError(f"row {row_id} has {len(tokens)} tokens and a mask of {len(mask)}")
     if 1 not in mask:
