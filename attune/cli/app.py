@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -67,7 +68,14 @@ app.command("gpus")(gpus.gpus)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and exits: 0 done, 1 nothing found, 2 wrong input, 130 interrupted."""
+    """Runs the command line and exits: 0 done, 1 nothing found, 2 wrong input, 130 interrupted.
+
+    A scheduler's SIGTERM and a closed terminal end it as Ctrl-C does: what runs is cancelled and
+    written down.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     sys.exit(run(arguments))
 
 
