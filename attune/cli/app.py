@@ -22,12 +22,14 @@ from attune.cli import (
     trial,
     tune,
 )
+from attune.cli.usage import ShortUsage, short_words
 from attune.errors import AttuneError, LayoutError
 
 INTERRUPTED = 130
 
 app = typer.Typer(
     name="attune",
+    cls=ShortUsage,
     help="Finds the Megatron layout that trains a large model fastest on your cluster.",
     no_args_is_help=True,
     add_completion=False,
@@ -104,5 +106,5 @@ def _code(code: object) -> int:
 
 
 def _tell(message: object, code: int) -> int:
-    print(f"attune: {message}", file=sys.stderr)
+    print(f"attune: {short_words(str(message))}", file=sys.stderr)
     return code
