@@ -24,7 +24,7 @@ _MAXIMUM_BYTES = 1_000_000
 _MAXIMUM_PROBLEMS = 8
 
 _PATHS = {
-    "model": "a YAML file, of a Hugging Face config.json or its folder",
+    "model": "a YAML file, of a Hugging Face config.json or its folder, or a hub id in its cache,",
     "GPU": "a YAML file",
 }
 

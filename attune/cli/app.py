@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -21,12 +22,14 @@ from attune.cli import (
     trial,
     tune,
 )
+from attune.cli.usage import ShortUsage, short_words
 from attune.errors import AttuneError, LayoutError
 
 INTERRUPTED = 130
 
 app = typer.Typer(
     name="attune",
+    cls=ShortUsage,
     help="Finds the Megatron layout that trains a large model fastest on your cluster.",
     no_args_is_help=True,
     add_completion=False,
@@ -67,7 +70,14 @@ app.command("gpus")(gpus.gpus)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and exits: 0 done, 1 nothing found, 2 wrong input, 130 interrupted."""
+    """Runs the command line and exits: 0 done, 1 nothing found, 2 wrong input, 130 interrupted.
+
+    A scheduler's SIGTERM and a closed terminal end it as Ctrl-C does: what runs is cancelled and
+    written down.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     sys.exit(run(arguments))
 
 
@@ -96,5 +106,5 @@ def _code(code: object) -> int:
 
 
 def _tell(message: object, code: int) -> int:
-    print(f"attune: {message}", file=sys.stderr)
+    print(f"attune: {short_words(str(message))}", file=sys.stderr)
     return code

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,9 @@ from attune.catalog import parse, read_yaml
 from attune.errors import AttuneError
 from attune.experiment.events import EVENT, Event, Progress
 from attune.experiment.inputs import Inputs
+
+_NAME = re.compile(r"\w[\w .+-]{0,127}")
+"""A name becomes a folder under `experiments/`, never one elsewhere."""
 
 
 def experiments_folder() -> Path:
@@ -35,13 +40,18 @@ class Experiment:
         """A new experiment with its inputs on disk.
 
         Raises:
-            AttuneError: an experiment of that name exists.
+            AttuneError: an experiment of that name exists, or the name is no plain folder name.
         """
+        if not _NAME.fullmatch(inputs.experiment):
+            raise AttuneError(
+                "an experiment's name is 1 to 128 letters, digits, spaces and -_.+, and begins "
+                f"with a letter or digit, but got {reprlib.repr(inputs.experiment)}"
+            )
         experiment = cls(experiments_folder() / inputs.experiment)
         if experiment.inputs_path.exists():
             raise AttuneError(
                 f"experiment `{inputs.experiment}` exists; go on with --resume "
-                f"{inputs.experiment}, or give another --name"
+                f"{inputs.experiment}, or give another --experiment-name"
             )
         experiment.folder.mkdir(parents=True, exist_ok=True)
         experiment.write_inputs(inputs)

@@ -14,15 +14,15 @@ from attune.workload import Workload
 class Inputs(BaseModel):
     """What a campaign was asked; enough to run it again on any machine."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     experiment: str
     model: Model
     cluster: Cluster
     workload: Workload
     space: Space
-    fixed: dict[str, str] = {}
-    """Fields of the layout that the user fixed, as text."""
+    fixed: dict[str, int | float | bool | str] = {}
+    """Dimensions of the space held at one value, as those that the trainer does not vary yet."""
     reference: str | None = None
     """Layout of the reference arm as one line; None is chosen by attune."""
     reference_source: str = ""

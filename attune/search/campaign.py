@@ -26,7 +26,7 @@ from attune.search.reference import Reference, choose_reference, nearest_safe, w
 from attune.search.runs import Runs
 from attune.search.sampler import FiniteSampler
 from attune.search.stopping import reason_to_stop
-from attune.search.study import enqueue, open_study
+from attune.search.study import enqueue, open_study, readable_study
 from attune.search.winner import crown
 from attune.trial.launchers import load_launcher
 
@@ -42,11 +42,11 @@ def run_campaign(experiment: Experiment, *, resumed: bool = False) -> Events:
     """Runs or goes on with the campaign of `experiment`; the last event is `Completed`.
 
     Raises:
-        AttuneError: the experiment is locked, or its space differs from when it began.
+        AttuneError: the experiment is locked or damaged, or its space differs from when it began.
         NothingFoundError: no legal layout, or none that fits.
         KeyboardInterrupt: passed on after the run in flight is stopped and written down.
     """
-    with experiment.locked():
+    with experiment.locked(), readable_study(experiment.study_path):
         experiment.mend_journal()
         yield from Campaign(experiment).events(resumed)
 

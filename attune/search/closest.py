@@ -29,13 +29,18 @@ def explain_closest(
     closest = table.row(index)
     off = device_gib[index] - limit
     words = (
-        f"no layout is predicted to fit {limit:.1f} GiB; the closest, "
-        f"`{write_layout(closest)}`, needs {device_gib[index]:.1f} GiB ({off:.1f} too many). "
+        f"no layout is predicted to fit {_size(limit)} GiB; the closest, "
+        f"`{write_layout(closest)}`, needs {_size(device_gib[index])} GiB ({_size(off)} too many). "
     )
     helps = _helping_knobs(setting, cluster, closest) or _helping_changes(setting, cluster, closest)
     if helps:
         return words + "It would fit with " + ", or with ".join(helps)
     return words + "No single change makes it fit: use many more GPUs, or GPUs with more memory"
+
+
+def _size(gib: float) -> str:
+    """GiB with as many digits as tell it from zero: a rank on `cpu` has a few hundredths."""
+    return f"{gib:.1f}" if gib >= 10 else f"{gib:.3g}"
 
 
 def _helping_knobs(setting: Setting, cluster: Cluster, layout: Layout) -> list[str]:
@@ -44,7 +49,7 @@ def _helping_knobs(setting: Setting, cluster: Cluster, layout: Layout) -> list[s
     memory = estimate_memory(setting.model, cluster, setting.workload, table)
     good = check(setting, table).legal & (memory.p_fits >= 0.5)
     found = [
-        f"{name} ({peak:.1f} GiB)" for name, peak, ok in zip(knobs, memory.peak_gib, good) if ok
+        f"{name} ({_size(peak)} GiB)" for name, peak, ok in zip(knobs, memory.peak_gib, good) if ok
     ]
     return found[:3]
 

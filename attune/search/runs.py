@@ -10,7 +10,7 @@ from attune.experiment.events import Event, Finished, Interrupted, Progress, Pro
 from attune.layout import parse_layout, write_layout
 from attune.search.candidates import Candidates
 from attune.search.progress import Standing
-from attune.search.study import abandon, enqueue, tell, trial_id
+from attune.search.study import Parameters, abandon, enqueue, restore, tell, trial_id
 from attune.trial.job import Job, Purpose, Virtual
 from attune.trial.launchers import Launcher
 from attune.trial.result import Step, TrialResult
@@ -144,9 +144,23 @@ class Runs:
 
     def recover(self) -> Events:
         """Settles the run that was in flight when attune last died, and what was only asked for."""
+        self._restore_study()
         if proposed := self.standing.in_flight():
             yield from self._settle(proposed)
         abandon(self.study)
+
+    def _restore_study(self) -> None:
+        """Teaches the study the runs that it does not know: its file was lost."""
+        parameters = Parameters(self.candidates.table)
+        for run in self.standing.runs:
+            if run.purpose == "confirmation" or self._trial_of(run.run) is not None:
+                continue
+            result = self.result(run.run)
+            row = self.candidates.find(parse_layout(run.layout))
+            if result is not None and row is not None:
+                space = parameters.distributions()
+                trial = restore(self.study, run.run, parameters.of(row), space)
+                tell(self.study, trial, result, self.candidates.limit_gib)
 
     def _settle(self, proposed: Proposed) -> Events:
         result = self.result(proposed.run)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attune.errors import AttuneError
 from attune.layout import LayoutTable
 from attune.layout.table import COLUMNS
 from attune.trial.result import TrialResult
@@ -67,6 +70,27 @@ def open_study(path: Path, sampler: Any) -> optuna.Study:
     )
 
 
+@contextmanager
+def readable_study(path: Path) -> Iterator[None]:
+    """Says in one message what is wrong with the study's file.
+
+    Raises:
+        AttuneError: the file is damaged, or cannot be read or written.
+    """
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except (StorageInternalError, DBAPIError) as error:
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        words = getattr(cause, "orig", None) or cause or error
+        raise AttuneError(
+            f"{path} cannot be used ({words}); make sure that the disk has space, or, when the "
+            "file is damaged, move it away: --resume builds it again from the journal"
+        ) from error
+
+
 def enqueue(study: optuna.Study, parameters: dict[str, Any], why: str) -> None:
     """Puts a layout next in line, unless a killed process has left it there already."""
     from optuna.trial import TrialState
@@ -82,6 +106,20 @@ def abandon(study: optuna.Study) -> None:
 
     for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
         study.tell(trial.number, state=TrialState.FAIL)
+
+
+def restore(study: optuna.Study, run: int, parameters: dict[str, Any], space: Any) -> int:
+    """Puts the trial of a run that the study has lost back, to be told; its number."""
+    from optuna.trial import TrialState, create_trial
+
+    lost = create_trial(
+        state=TrialState.RUNNING,
+        params=parameters,
+        distributions=space,
+        user_attrs={"run": run},
+    )
+    study.add_trial(lost)
+    return study.get_trials(deepcopy=False)[-1].number
 
 
 def tell(study: optuna.Study, number: int, result: TrialResult, limit_gib: float) -> None:

@@ -25,6 +25,7 @@ Events = Generator[Event, None, None]
 
 MOST_CONTENDERS = 3
 """Second runs of different layouts before the fastest confirmed one wins."""
+UNCONFIRMED = Stopped(reason="no GPU-hours are left to run the winner again")
 
 
 def crown(runs: Runs) -> Events:
@@ -38,9 +39,11 @@ def crown(runs: Runs) -> Events:
             if leader.first.gpu_hours <= runs.hours_left():
                 yield from _run_again(runs, leader)
                 continue
-            yield runs.record(Stopped(reason="no GPU-hours are left to run the winner again"))
-        if not _is_verified(runs, leader.arm):
-            yield runs.record(_verified(leader.arm, verification))
+            if not _is_recorded(runs, UNCONFIRMED):
+                yield runs.record(UNCONFIRMED)
+        verified = _verified(leader.arm, verification)
+        if not _is_recorded(runs, verified):
+            yield runs.record(verified)
         if not verification.failed:
             yield runs.record(_completed(runs, leader.arm, leader.first, verification))
             return
@@ -62,20 +65,22 @@ def _run_again(runs: Runs, leader: Contender) -> Events:
     yield from runs.run(row, "confirmation", why)
 
 
-def _is_verified(runs: Runs, arm: Finished) -> bool:
-    """Whether the journal has the checks of `arm`, from a process that was killed after them."""
-    return any(isinstance(e, Verified) and e.run == arm.run for e in runs.standing.events)
+def _is_recorded(runs: Runs, event: Event) -> bool:
+    """Whether the journal has `event` already, from a process that was killed after it."""
+    return event in runs.standing.events
 
 
 def _checks(runs: Runs, arm: Finished) -> Verification:
     """Every check of `arm` against the reference arm's run."""
     reference = runs.standing.reference
-    result = runs.result(arm.run)
-    base = runs.result(reference.run) if reference else None
-    if reference is None or result is None or base is None:
+    if reference is None:
         return _unproven(arm, "no reference arm could run on this cluster")
     if reference.run == arm.run:
         return _unproven(arm, "this is the reference arm's own run, and no second one was made")
+    result, base = runs.result(arm.run), runs.result(reference.run)
+    if result is None or base is None:
+        lost = arm.run if result is None else reference.run
+        return _unproven(arm, f"trials/{lost}/result.json is missing, and its curve with it")
     return verify(runs.job_of(arm), result, runs.job_of(reference), base)
 
 
@@ -144,7 +149,7 @@ def _gains(runs: Runs, arm: Finished) -> tuple[Gain, ...]:
 
 def _gain(runs: Runs, arm: Finished, over: str, layout: str) -> Gain:
     before = runs.standing.tokens_per_s_per_gpu(layout)
-    after = arm.tokens_per_s_per_gpu
+    after = runs.standing.tokens_per_s_per_gpu(arm.layout)
     percent = 100 * (after / before - 1) if before and after else None
     if layout == arm.layout:
         percent = 0.0  # Two runs of one layout differ by noise, which is no gain.

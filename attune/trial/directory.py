@@ -99,10 +99,17 @@ def read_result(directory: Path) -> TrialResult | None:
         return TrialResult.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValidationError) as error:
         raise AttuneError(
-            f"{path} is damaged ({error}); delete it to run this trial again"
+            f"{path} is damaged ({_reason(error)}); mend it, or move it away to go on without it"
         ) from error
+
+
+def _reason(error: OSError | ValidationError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    first = error.errors()[0]
+    return ".".join(map(str, first["loc"])) + ": " * bool(first["loc"]) + first["msg"]
 
 
 def spent_s(directory: Path) -> float:

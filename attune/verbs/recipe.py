@@ -6,9 +6,11 @@ from pathlib import Path
 
 from attune.errors import AttuneError, NothingFoundError
 from attune.experiment import Experiment
+from attune.experiment.events import Completed
 from attune.recipe.checks import check_recipe
 from attune.recipe.files import read_data
 from attune.report.recipe import CheckedRecipe, RecipeProblem
+from attune.search.progress import last
 
 
 def verify_recipe(path: Path) -> CheckedRecipe:
@@ -33,6 +35,12 @@ def export_recipe(experiment: str, output: Path, *, overwrite: bool = False) -> 
     """
     found = Experiment.open(experiment)
     if not found.recipe_path.is_file():
+        done = last(found.events(), Completed)
+        if isinstance(done, Completed) and done.recipe:
+            raise AttuneError(
+                f"{found.recipe_path} is gone since the campaign ended; put it back from a copy, "
+                "or start a new experiment"
+            )
         raise NothingFoundError(
             f"experiment `{experiment}` has no recipe yet; `attune report {experiment}` says why, "
             f"`attune tune --resume {experiment}` goes on"

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from attune.catalog import parse
 from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs
 from attune.experiment.events import Event
@@ -90,6 +91,8 @@ def tune(request: TuneRequest) -> Campaign:
     inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
     launcher = load_launcher(inputs.launcher)
     real = launcher.provenance != "predicted"
+    if real and not request.resume:
+        inputs = _trainable(inputs)
     workload = name_rows(inputs.workload, inputs.model.vocabulary, real=real)
     inputs = inputs.model_copy(update={"workload": workload})
     return Campaign(
@@ -97,6 +100,32 @@ def tune(request: TuneRequest) -> Campaign:
         resume=request.resume,
         spends=real,
     )
+
+
+def _trainable(inputs: Inputs) -> Inputs:
+    """The inputs with the space held to what the trainer can run.
+
+    Raises:
+        AttuneError: it can train no layout of this model.
+    """
+    from attune.layout import Layout
+    from attune.trial.frameworks import load_framework
+    from attune.trial.job import Job
+
+    framework = load_framework(inputs.framework)
+    job = Job(
+        model=inputs.model,
+        cluster=inputs.cluster,
+        workload=inputs.workload,
+        layout=Layout(),
+        framework=inputs.framework,
+    )
+    if reason := framework.refuses_model(job):
+        raise AttuneError(
+            f"{reason}; `attune plan` proposes a layout all the same, and --launcher simulated "
+            "plays a campaign"
+        )
+    return inputs.model_copy(update={"fixed": dict(framework.held)})
 
 
 def _inputs(request: TuneRequest) -> Inputs:
@@ -121,25 +150,26 @@ def _inputs(request: TuneRequest) -> Inputs:
     if launcher == "auto":
         launcher, reason = choose_launcher(cluster)
     recipe = load_recipe(request.reference) if request.reference else None
-    return Inputs(
-        experiment=request.name or _name(model.id, cluster.gpu.id, cluster.count),
-        model=model,
-        cluster=cluster,
-        workload=target.workload,
-        space=load_space(request.space or default_space(model)),
-        reference=write_layout(layout_of(recipe)) if recipe else None,
-        reference_source=str(request.reference or ""),
-        launcher=launcher,
-        launcher_reason=reason,
-        virtual=request.virtual,
-        trials=request.trials,
-        gpu_hours=request.gpu_hours,
-        min_gain=request.min_gain,
-        trial_limit_s=request.trial_limit_s,
-        seed=request.seed,
-        worker_options=request.worker_options,
-        versions=_versions(),
-    )
+    fields = {
+        "experiment": request.name or _name(model.id, cluster.gpu.id, cluster.count),
+        "model": model,
+        "cluster": cluster,
+        "workload": target.workload,
+        "space": load_space(request.space or default_space(model)),
+        "reference": write_layout(layout_of(recipe)) if recipe else None,
+        "reference_source": str(request.reference or ""),
+        "launcher": launcher,
+        "launcher_reason": reason,
+        "virtual": request.virtual,
+        "trials": request.trials,
+        "gpu_hours": request.gpu_hours,
+        "min_gain": request.min_gain,
+        "trial_limit_s": request.trial_limit_s,
+        "seed": request.seed,
+        "worker_options": request.worker_options,
+        "versions": _versions(),
+    }
+    return parse(Inputs, fields, "the request")
 
 
 def _name(model: str, gpu: str, count: int) -> str:

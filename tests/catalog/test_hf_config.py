@@ -94,6 +94,14 @@ def test_a_nested_config_is_read_and_its_tower_named():
     assert "vision tower" in ignored(kimi)["vision_config"]
 
 
+def test_a_language_model_under_another_key_is_read():
+    outer = {"model_type": "internvl_chat", "architectures": ["InternVLChatModel"]}
+    nested = {**outer, "llm_config": config_of("qwen2.5-7b"), "vision_config": {"depth": 24}}
+    reading = import_model(nested, "x", "config.json")
+    assert total_parameters(reading.model) == PUBLISHED["qwen2.5-7b"]["parameters"]
+    assert "vision_config" in ignored(reading)
+
+
 def test_latent_attention_ignores_what_it_has_no_use_for():
     reading = imported("moonlight-16b", head_dim=64)
     assert reading.model.latent.q_rank is None

@@ -151,3 +151,20 @@ def test_door_exports_verbs_and_no_room():
     assert door.list_models.__module__ == "attune.verbs.catalogue"
     with pytest.raises(AttributeError, match="no `nothing`"):
         _ = door.nothing
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "--model", "x" * 5000, "--gpu", "h200", "--count", "8"),
+        ("recipe", "check", "x" * 5000),
+        ("x" * 5000,),
+        ("plan", "--" + "x" * 5000),
+        ("tune", "--virtual", "x" * 5000),
+    ],
+)
+def test_a_long_argument_is_echoed_short(attune, arguments):
+    answer = attune(*arguments)
+    assert answer.code == 2
+    assert "xxx..." in answer.err
+    assert len(answer.err) < 400

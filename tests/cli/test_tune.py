@@ -33,6 +33,13 @@ def test_wrong_virtual_cluster_is_wrong_usage(attune):
     assert answer.code == 2 and "near" in answer.err
 
 
+@pytest.mark.parametrize("hours", ["nan", "0", "-1", "inf"])
+def test_a_budget_that_is_no_budget_is_named(attune, hours):
+    answer = attune(*TINY, "--launcher", "simulated", "--yes", "--gpu-hours", hours)
+    assert answer.code == 2 and "`gpu_hours`" in answer.err
+    assert not experiments_folder().exists()
+
+
 def campaign_of(*events, spends: bool = False):
     def tell() -> Iterator[object]:
         yield from events

@@ -47,6 +47,16 @@ def test_an_existing_name_is_refused() -> None:
         Experiment.create(make_inputs())
 
 
+@pytest.mark.parametrize(
+    "name", ["..", "../out", "/tmp/out", "a/b", "-x", "a\nb", "[bold]", "x" * 400]
+)
+def test_a_name_that_is_no_plain_folder_is_refused(home: Path, name: str) -> None:
+    with pytest.raises(AttuneError, match="letters, digits") as refused:
+        Experiment.create(make_inputs(name))
+    assert len(str(refused.value)) < 250
+    assert not list(home.iterdir())
+
+
 def test_an_unknown_experiment_names_the_known() -> None:
     Experiment.create(make_inputs("known"))
     with pytest.raises(AttuneError, match="known"):

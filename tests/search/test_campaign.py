@@ -9,7 +9,7 @@ import pytest
 from attune.catalog import load_cluster, load_model
 from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs
-from attune.experiment.events import Completed, Event, Finished, Proposed
+from attune.experiment.events import Completed, Event, Finished, Proposed, Stopped, Verified
 from attune.layout.space import Space
 from attune.search import campaign
 from attune.search.campaign import run_campaign
@@ -60,7 +60,7 @@ def begin(rows: tuple[int, ...], **changes: object) -> Experiment:
     return Experiment.create(inputs.model_copy(update=changes))
 
 
-def kill_at(experiment: Experiment, kind: type[Event], run: int) -> None:
+def kill_at(experiment: Experiment, kind: type[Event], run: int | None) -> None:
     """Runs until the journal would receive that event, and dies there."""
     append = experiment.append
 
@@ -163,3 +163,52 @@ def test_measured_and_predicted_runs_never_meet(faults):
     )
     with pytest.raises(AttuneError, match=r"holds measured runs.*predicted ones"):
         resume(experiment)
+
+
+def test_a_lost_study_is_built_again_from_journal_and_results(faults):
+    experiment = begin((1, 2, 4))
+    kill_at(experiment, Proposed, 2)
+    experiment.study_path.unlink()
+    events = resume(experiment)
+    assert len(runs(events, "reference")) == 1
+    assert len({e.layout for e in runs(events, "candidate")}) == 2
+    assert len(runs(events, "candidate")) == 2, "nothing is repeated"
+
+
+@pytest.mark.parametrize("keep", [0, 7, 4096, 20000])
+def test_a_damaged_study_is_one_message_or_goes_on(faults, keep):
+    experiment = begin((1, 2, 4))
+    kill_at(experiment, Proposed, 2)
+    data = experiment.study_path.read_bytes()
+    experiment.study_path.write_bytes(data[:keep])
+    try:
+        events = resume(experiment)
+    except AttuneError as error:
+        assert "study.db" in str(error) and "--resume" in str(error)
+        experiment.study_path.unlink()
+        events = resume(experiment)
+    assert isinstance(events[-1], Completed)
+    assert len(runs(events, "candidate")) == 2
+
+
+def test_a_damaged_result_is_named_and_its_loss_is_no_proof(faults):
+    experiment = begin((1, 2))
+    kill_at(experiment, Verified, 2)
+    result = experiment.run_folder(0) / "result.json"
+    result.write_text("{")
+    with pytest.raises(AttuneError, match=r"trials/0/result.json is damaged \([^\n]*\); mend"):
+        resume(experiment)
+    result.unlink()
+    events = resume(experiment)
+    (verified,) = [e for e in events if isinstance(e, Verified)]
+    assert [c.status for c in verified.checks] == ["not run"]
+    assert "trials/0/result.json is missing" in verified.checks[0].detail
+
+
+def test_killed_between_the_last_events_journals_none_twice(faults):
+    experiment = begin((1, 2))
+    kill_at(experiment, Completed, None)
+    events = resume(experiment)
+    assert sum(isinstance(e, Verified) for e in events) == 1
+    assert sum(isinstance(e, Stopped) for e in events) == 1
+    assert isinstance(events[-1], Completed)

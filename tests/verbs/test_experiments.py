@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from attune.errors import AttuneError, NothingFoundError
+from attune.experiment import Experiment
+from attune.experiment.events import Completed
 from attune.verbs.recipe import export_recipe
 from attune.verbs.report import find_experiments, write_report
 
@@ -27,6 +29,23 @@ def test_recipe_is_copied_out(folder, tmp_path):
 
 def test_no_recipe_yet_is_told_with_the_way_on(folder, tmp_path):
     with pytest.raises(NothingFoundError, match="--resume exp-1"):
+        export_recipe("exp-1", tmp_path / "recipe.yaml")
+
+
+def test_a_recipe_that_was_removed_is_no_reason_to_resume(folder, tmp_path):
+    fields = dict.fromkeys(
+        ("winner", "winner_run", "tokens_per_s_per_gpu", "step_time_s", "peak_gib", "mfu")
+    )
+    done = Completed(
+        **fields,
+        usd_per_million_tokens=None,
+        status="predicted",
+        gains=(),
+        recipe="recipe.yaml",
+        gpu_hours=1.0,
+    )
+    Experiment(folder).append(done)
+    with pytest.raises(AttuneError, match="gone since the campaign ended"):
         export_recipe("exp-1", tmp_path / "recipe.yaml")
 
 

@@ -89,6 +89,8 @@ def _missing(data: Mapping[str, Any]) -> Iterator[str]:
         for layer in listed if isinstance(listed, list) else []:
             if layer in kinds:
                 yield f"{missing} (`layer_types` has `{layer}`)"
+    if any(isinstance(data.get(key), dict) for key in common_rules().text_configs):
+        return  # the name is that of the multimodal model around the language model
     for name in architectures(data):
         for missing, endings in rules.heads.items():
             if known is None or name not in known.architectures:
