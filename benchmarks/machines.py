@@ -13,12 +13,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     # The source does not say which A100; only its memory differs.
     "a100": ("a100-80", {}),
     # Export variants: the same chip with 400 GB/s of NVLink (both ways). Data sheets.
-    "a800-80": ("a100-80", {"node_link": {"bandwidth_gbps": 200.0}}),
-    "h800": ("h100", {"node_link": {"bandwidth_gbps": 200.0}}),
+    "a800-80": ("a100-80", {"node_link": {"bandwidth_gb_per_s": 200.0}}),
+    "h800": ("h100", {"node_link": {"bandwidth_gb_per_s": 200.0}}),
     # GH200 data sheet: 96 GB HBM3 at 4 TB/s; four to a node of Alps.
     "gh200": (
         "h100",
-        {"memory_gb": 96.0, "memory_gib": 94.5, "memory_bandwidth_gbps": 4000.0, "per_node": 4},
+        {"memory_gb": 96.0, "memory_gib": 94.5, "memory_bandwidth_gb_per_s": 4000.0, "per_node": 4},
     ),
     # V100 data sheet: 125 TFLOP/s of fp16, 900 GB/s, NVLink 2 at 150 GB/s one way, 80 SMs.
     "v100-16": (
@@ -27,11 +27,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "architecture": "volta",
             "memory_gb": 16.0,
             "memory_gib": 15.78,
-            "memory_bandwidth_gbps": 900.0,
+            "memory_bandwidth_gb_per_s": 900.0,
             "multiprocessors": 80,
             "peak_tflops": {"fp16": 125.0, "bf16": 125.0, "fp32": 15.7},
-            "node_link": {"bandwidth_gbps": 150.0},
-            "network_link": {"bandwidth_gbps": 12.5},
+            "node_link": {"bandwidth_gb_per_s": 150.0},
+            "network_link": {"bandwidth_gb_per_s": 12.5},
             "per_node": 4,
         },
     ),
@@ -41,11 +41,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "architecture": "volta",
             "memory_gb": 32.0,
             "memory_gib": 31.75,
-            "memory_bandwidth_gbps": 900.0,
+            "memory_bandwidth_gb_per_s": 900.0,
             "multiprocessors": 80,
             "peak_tflops": {"fp16": 125.0, "bf16": 125.0, "fp32": 15.7},
-            "node_link": {"bandwidth_gbps": 150.0},
-            "network_link": {"bandwidth_gbps": 12.5},
+            "node_link": {"bandwidth_gb_per_s": 150.0},
+            "network_link": {"bandwidth_gb_per_s": 12.5},
             "per_node": 4,
         },
     ),

@@ -15,7 +15,7 @@ class _Part(BaseModel):
 class Link(_Part):
     """One tier of the network, as one GPU sees it."""
 
-    bandwidth_gbps: float = Field(gt=0)
+    bandwidth_gb_per_s: float = Field(gt=0)
     """GB/s per GPU, one way (GB is 10^9 bytes)."""
     latency_us: float = Field(gt=0)
 
@@ -35,7 +35,7 @@ class Gpu(_Part):
     """Memory that the driver reports as total, GiB."""
     peak_tflops: dict[str, float]
     """Dense peak by precision, TFLOP/s: bf16, fp16, fp32, fp8."""
-    memory_bandwidth_gbps: float = Field(gt=0)
+    memory_bandwidth_gb_per_s: float = Field(gt=0)
     """Device memory bandwidth, GB/s."""
     multiprocessors: int = Field(gt=0)
     per_node: int = Field(gt=0, le=4096)

@@ -21,8 +21,8 @@ class Inputs(BaseModel):
     cluster: Cluster
     workload: Workload
     space: Space
-    fixed: dict[str, str] = {}
-    """Fields of the layout that the user fixed, as text."""
+    fixed: dict[str, int | float | bool | str] = {}
+    """Dimensions of the space held at one value, as those that the trainer does not vary yet."""
     reference: str | None = None
     """Layout of the reference arm as one line; None is chosen by attune."""
     reference_source: str = ""

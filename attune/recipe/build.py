@@ -114,7 +114,7 @@ def _network(cluster: Cluster) -> str:
     """What the catalogue assumes of the links."""
     if cluster.nodes == 1:
         return f"one node of {cluster.per_node}"
-    rate = cluster.gpu.network_link.bandwidth_gbps
+    rate = cluster.gpu.network_link.bandwidth_gb_per_s
     return f"{cluster.per_node} GPUs per node, {rate:g} GB/s per GPU across nodes"
 
 

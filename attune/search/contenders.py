@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from attune.experiment.events import Finished, Verified
 from attune.search.progress import RETRIES, Standing, machine_fault
 
-CLOSE_ENOUGH = 1.05
-"""The second run may be this much slower than the first before it counts instead of it."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
@@ -27,10 +24,9 @@ class Contender:
 
     @property
     def step_s(self) -> float:
-        """Step time to be ranked by: of the second run, where the first flattered the layout."""
-        first = _step_s(self.first)
-        second = _step_s(self.second) if self.second else first
-        return second if second > CLOSE_ENOUGH * first else first
+        """Step time to be ranked by: the mean of its runs, so that a lucky one is one of two."""
+        second = self.second or self.first
+        return (_step_s(self.first) + _step_s(second)) / 2
 
 
 def contenders(standing: Standing) -> list[Contender]:

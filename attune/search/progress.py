@@ -58,10 +58,14 @@ class Standing:
         return min(arms, key=lambda r: r.step_time_s or float("inf"), default=None)
 
     def tokens_per_s_per_gpu(self, layout: str) -> float | None:
-        """Mean over every completed run of `layout`, so that a lucky one counts as one of them."""
+        """Rate at the mean step time of every completed run of `layout`."""
         runs = [r for r in self.runs if r.layout == layout and r.outcome == "completed"]
-        rates = [r.tokens_per_s_per_gpu for r in runs if r.tokens_per_s_per_gpu]
-        return sum(rates) / len(rates) if rates else None
+        # Rate times step time is the tokens of a GPU, the same for every run.
+        pairs = [(r.tokens_per_s_per_gpu, r.step_time_s) for r in runs]
+        known = [(rate, step) for rate, step in pairs if rate and step]
+        return (
+            sum(rate * step for rate, step in known) / sum(s for _, s in known) if known else None
+        )
 
     def faults(self, layout: str, purpose: Purpose) -> int:
         """Runs of `layout` that ended by a fault of the machine."""

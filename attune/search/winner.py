@@ -149,7 +149,7 @@ def _gains(runs: Runs, arm: Finished) -> tuple[Gain, ...]:
 
 def _gain(runs: Runs, arm: Finished, over: str, layout: str) -> Gain:
     before = runs.standing.tokens_per_s_per_gpu(layout)
-    after = arm.tokens_per_s_per_gpu
+    after = runs.standing.tokens_per_s_per_gpu(arm.layout)
     percent = 100 * (after / before - 1) if before and after else None
     if layout == arm.layout:
         percent = 0.0  # Two runs of one layout differ by noise, which is no gain.

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+from attune.errors import LayoutError
 from attune.trial.directory import (
     begin_directory,
     read_result,
@@ -65,6 +66,8 @@ def follow(job: Job, launcher: Launcher, directory: Path) -> Steps:
     """
     framework = load_framework(job.framework)
     launcher.check(job, framework.modules)
+    if launcher.provenance == "measured" and (reason := framework.refuses(job)):
+        raise LayoutError(reason)
     begin_directory(directory)
     command = framework.prepare(job)
     write_job(job, launcher.name, directory)

@@ -91,6 +91,8 @@ def tune(request: TuneRequest) -> Campaign:
     inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
     launcher = load_launcher(inputs.launcher)
     real = launcher.provenance != "predicted"
+    if real and not request.resume:
+        inputs = _trainable(inputs)
     workload = name_rows(inputs.workload, inputs.model.vocabulary, real=real)
     inputs = inputs.model_copy(update={"workload": workload})
     return Campaign(
@@ -98,6 +100,32 @@ def tune(request: TuneRequest) -> Campaign:
         resume=request.resume,
         spends=real,
     )
+
+
+def _trainable(inputs: Inputs) -> Inputs:
+    """The inputs with the space held to what the trainer can run.
+
+    Raises:
+        AttuneError: it can train no layout of this model.
+    """
+    from attune.layout import Layout
+    from attune.trial.frameworks import load_framework
+    from attune.trial.job import Job
+
+    framework = load_framework(inputs.framework)
+    job = Job(
+        model=inputs.model,
+        cluster=inputs.cluster,
+        workload=inputs.workload,
+        layout=Layout(),
+        framework=inputs.framework,
+    )
+    if reason := framework.refuses_model(job):
+        raise AttuneError(
+            f"{reason}; `attune plan` proposes a layout all the same, and --launcher simulated "
+            "plays a campaign"
+        )
+    return inputs.model_copy(update={"fixed": dict(framework.held)})
 
 
 def _inputs(request: TuneRequest) -> Inputs:

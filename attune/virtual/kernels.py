@@ -52,7 +52,7 @@ class Kernels:
 
     def moved(self, moved_bytes: Floats) -> Floats:
         """Traffic of device memory."""
-        rate = self.gpu.memory_bandwidth_gbps * 1e9 * self.hidden.memory
+        rate = self.gpu.memory_bandwidth_gb_per_s * 1e9 * self.hidden.memory
         seconds: Floats = moved_bytes / rate
         return seconds
 

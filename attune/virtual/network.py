@@ -60,17 +60,17 @@ class Network:
         """One point-to-point message; `crosses` is 1 where it leaves the node."""
         link, network = self.cluster.gpu.node_link, self.cluster.gpu.network_link
         inside = sent_bytes / self._node_rate() + link.latency_us * 1e-6 * self.hidden.latency
-        rate = network.bandwidth_gbps * 1e9 * self.hidden.network
+        rate = network.bandwidth_gb_per_s * 1e9 * self.hidden.network
         outside = sent_bytes / rate + network.latency_us * 1e-6 * self.hidden.latency
         seconds: Floats = np.where(crosses > 0, outside, inside)
         return seconds
 
     def _node_rate(self) -> float:
-        return self.cluster.gpu.node_link.bandwidth_gbps * 1e9 * self.hidden.node_link
+        return self.cluster.gpu.node_link.bandwidth_gb_per_s * 1e9 * self.hidden.node_link
 
     def _network_rate(self, group: Group) -> Floats:
         """Bytes per second and adapter; more nodes contend for the switches above them."""
-        rate = self.cluster.gpu.network_link.bandwidth_gbps * 1e9 * self.hidden.network
+        rate = self.cluster.gpu.network_link.bandwidth_gb_per_s * 1e9 * self.hidden.network
         contended: Floats = rate / (1 + self.hidden.contention * np.log2(group.nodes))
         return contended
 

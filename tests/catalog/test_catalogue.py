@@ -106,7 +106,7 @@ def test_padding_is_a_multiple_of_128_tp():
 def test_gpus_are_plausible(name):
     gpu = load_gpu(name)
     assert 0.9 * gpu.memory_gb * 10**9 / 2**30 < gpu.memory_gib <= gpu.memory_gb
-    assert gpu.network_link.bandwidth_gbps <= gpu.node_link.bandwidth_gbps
+    assert gpu.network_link.bandwidth_gb_per_s <= gpu.node_link.bandwidth_gb_per_s
     assert gpu.peak_tflops["bf16"] >= gpu.peak_tflops["fp32"]
 
 

@@ -212,9 +212,9 @@ def test_a_count_that_leaves_a_node_part_empty_names_the_neighbours():
 
 
 def test_overrides_merge_into_nested_parts(tmp_path):
-    path = Path(write(tmp_path, "per_node: 4\nnetwork_link: {bandwidth_gbps: 6.25}\n"))
+    path = Path(write(tmp_path, "per_node: 4\nnetwork_link: {bandwidth_gb_per_s: 6.25}\n"))
     gpu = load_cluster("h200", 12, path).gpu
-    assert (gpu.per_node, gpu.network_link.bandwidth_gbps) == (4, 6.25)
+    assert (gpu.per_node, gpu.network_link.bandwidth_gb_per_s) == (4, 6.25)
     assert gpu.network_link.latency_us == load_gpu("h200").network_link.latency_us
     assert gpu.id == "h200"
 
@@ -224,7 +224,7 @@ def test_overrides_merge_into_nested_parts(tmp_path):
     [
         ("usd_per_hour: 3", ["unknown field `usd_per_hour`", "did you mean `usd_per_gpu_hour`"]),
         ("node_link: fast", ["field `node_link`", "'fast'"]),
-        ("network_link: {bandwith_gbps: 3}", ["did you mean `bandwidth_gbps`"]),
+        ("network_link: {bandwith_gbps: 3}", ["did you mean `bandwidth_gb_per_s`"]),
         ("memory_gib: .inf", ["field `memory_gib`", "finite"]),
         ("peak_tflops: {bf16: 0}", ["peak_tflops must be positive"]),
         ("link_domain: 12", ["link_domain (12)", "nodes of 8"]),

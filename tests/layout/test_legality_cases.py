@@ -52,7 +52,7 @@ def row(rows: list[dict[str, str]]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
-        ("tp", "abc", "tp must be a whole number, but got `abc`"),
+        ("tp", "abc", "tp must be a whole number of at most 12 digits, but got `abc`"),
         ("tp", "1e9", "whole number"),
         ("first", "²", "whole number"),
         ("world", "0", "world must be between 1"),

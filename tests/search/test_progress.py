@@ -61,14 +61,14 @@ def test_the_best_may_be_the_reference() -> None:
     assert Standing([reference, slow]).best == reference
 
 
-def test_a_rate_is_the_mean_of_all_runs_of_a_layout() -> None:
+def test_a_rate_is_that_of_the_mean_step_of_all_runs_of_a_layout() -> None:
     runs = [
-        finished(1, tokens_per_s_per_gpu=120.0),
-        finished(2, tokens_per_s_per_gpu=80.0, purpose="confirmation"),
+        finished(1, tokens_per_s_per_gpu=120.0, step_time_s=1.0),
+        finished(2, tokens_per_s_per_gpu=80.0, step_time_s=1.5, purpose="confirmation"),
         finished(3, outcome="out_of_memory", tokens_per_s_per_gpu=None),
         finished(4, "tp=2 pp=1", tokens_per_s_per_gpu=300.0),
     ]
-    assert Standing(runs).tokens_per_s_per_gpu("tp=1 pp=1") == 100.0
+    assert Standing(runs).tokens_per_s_per_gpu("tp=1 pp=1") == 96.0
     assert Standing(runs).tokens_per_s_per_gpu("tp=8 pp=1") is None
 
 

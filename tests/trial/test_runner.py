@@ -12,9 +12,12 @@ import pytest
 import yaml
 from trial_jobs import fake_job
 
-from attune.errors import AttuneError
-from attune.trial import Step, read_result, run
+from attune.catalog import load_cluster, load_model
+from attune.errors import AttuneError, LayoutError
+from attune.layout import Layout
+from attune.trial import Job, Step, read_result, run
 from attune.trial.launchers import load_launcher
+from attune.workload import Workload
 
 
 def test_completed_run_leaves_its_files(tmp_path: Path) -> None:
@@ -97,3 +100,15 @@ def test_no_result_and_damaged_result(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"outcome": "comp')
     with pytest.raises(AttuneError, match="damaged"):
         read_result(tmp_path)
+
+
+def test_what_the_worker_cannot_train_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    job = Job(
+        model=load_model("tiny-dense"),
+        cluster=load_cluster("cpu", 2),
+        workload=Workload(row_tokens=128, global_batch=16, precision="fp32"),
+        layout=Layout(cp=2),
+    )
+    with pytest.raises(LayoutError, match="does not support context parallelism yet"):
+        run(job, load_launcher("local"), tmp_path / "trial")
+    assert not (tmp_path / "trial").exists()

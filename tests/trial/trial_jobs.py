@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from attune.catalog import load_cluster, load_model
 from attune.layout import Layout
@@ -22,6 +23,13 @@ class FakeFramework:
 
     name = "fake"
     modules = ()
+    held: ClassVar[dict[str, Any]] = {}
+
+    def refuses(self, job: Job) -> str | None:
+        return None
+
+    def refuses_model(self, job: Job) -> str | None:
+        return None
 
     def prepare(self, job: Job) -> Command:
         words = [f"{key}={value}" for key, value in job.worker_options.items()]

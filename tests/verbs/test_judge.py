@@ -47,6 +47,14 @@ def test_parameters_of_each_rank(table, tmp_path):
     assert rows[2]["dense_parameters"] == "" and rows[3]["dense_parameters"] == ""
 
 
+def test_parameters_equal_what_megatron_built(tmp_path):
+    path = Path(__file__).parent.parent / "cases" / "parameter_counts.csv"
+    columns = ("dense_parameters", "expert_parameters")
+    given = [[row[name] for name in columns] for row in read(path)]
+    found = read(judge_table(path, tmp_path / "out.csv", parameters=True).output)
+    assert [[row[name] for name in columns] for row in found] == given
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

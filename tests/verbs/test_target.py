@@ -31,10 +31,10 @@ def test_changes_win_over_file_and_file_over_model(tmp_path):
 
 def test_cluster_file_replaces_fields(tmp_path):
     path = tmp_path / "cluster.yaml"
-    path.write_text("per_node: 4\nnetwork_link:\n  bandwidth_gbps: 25\n")
+    path.write_text("per_node: 4\nnetwork_link:\n  bandwidth_gb_per_s: 25\n")
     cluster = find_target("qwen3-8b", "h100", 12, cluster=path).cluster
     assert (cluster.per_node, cluster.nodes) == (4, 3)
-    assert cluster.gpu.network_link.bandwidth_gbps == 25
+    assert cluster.gpu.network_link.bandwidth_gb_per_s == 25
 
 
 def test_a_part_of_an_inner_field_keeps_the_rest(tmp_path):

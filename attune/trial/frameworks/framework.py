@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from attune.trial.job import Job
 from attune.trial.logs import LogReader
@@ -34,6 +35,16 @@ class Framework(Protocol):
     @property
     def modules(self) -> tuple[str, ...]:
         """Python modules that must be installed where it trains."""
+
+    @property
+    def held(self) -> Mapping[str, Any]:
+        """Dimensions of a search space that it has at one value only."""
+
+    def refuses(self, job: Job) -> str | None:
+        """Why it cannot train the job, found without starting anything; None where it can."""
+
+    def refuses_model(self, job: Job) -> str | None:
+        """Why it can train no layout of the job's model and workload; None where it can."""
 
     def prepare(self, job: Job) -> Command:
         """The command of a job; nothing is written.

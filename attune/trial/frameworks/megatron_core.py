@@ -19,6 +19,7 @@ from attune.trial.worker.log import (
     read_memory,
     read_step,
 )
+from attune.trial.worker.refusal import HELD, find_model_reason, find_reason
 
 CONFIG = "worker.json"
 _CLASSES = {
@@ -38,12 +39,22 @@ class MegatronCore:
     name = "megatron-core"
     modules = ("torch", "megatron.core")
 
+    held = HELD
+
+    def refuses(self, job: Job) -> str | None:
+        # What needs Transformer Engine is known only where it runs; the worker says it there.
+        config = _config(job)
+        return find_reason(config, job.cluster.count, transformer_engine=config.device == "cuda")
+
+    def refuses_model(self, job: Job) -> str | None:
+        return find_model_reason(_config(job))
+
     def prepare(self, job: Job) -> Command:
-        device: Device = "cpu" if job.cluster.gpu.architecture == "cpu" else "cuda"
+        config = _config(job)
         return Command(
             argv=("-m", "attune.trial.worker", "--config", CONFIG),
-            environment={**environment(device), "PYTHONPATH": str(_PACKAGES)},
-            files={CONFIG: _config(job, device).text()},
+            environment={**environment(config.device), "PYTHONPATH": str(_PACKAGES)},
+            files={CONFIG: config.text()},
             processes_per_node=job.cluster.per_node,
             nodes=job.cluster.nodes,
         )
@@ -91,7 +102,8 @@ def _says_more(reported: str, known: str) -> bool:
     return reported == "CRASH" or (reported == "GPU_OOM" and known in _OUT_OF_MEMORY)
 
 
-def _config(job: Job, device: Device) -> WorkerConfig:
+def _config(job: Job) -> WorkerConfig:
+    device: Device = "cpu" if job.cluster.gpu.architecture == "cpu" else "cuda"
     rows = job.workload.rows
     # The worker runs in the trial directory, so a path is made to hold there.
     place = rows if rows == "synthetic" else str(Path(rows).resolve())

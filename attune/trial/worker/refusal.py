@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+from typing import Any
 
 from attune.errors import LayoutError
 from attune.trial.worker.config import WorkerConfig
@@ -11,15 +13,37 @@ LOCAL_RECOMPUTE = ("core_attn", "mlp", "moe", "shared_experts")
 """Modules that selective recompute can take without Transformer Engine (megatron-core 0.16)."""
 
 
+HELD: dict[str, Any] = {
+    "cp": 1,
+    "optimizer_offload": 0.0,
+    "overlap_experts": False,
+    "cuda_graphs": False,
+    "delayed_weight_gradients": False,
+}
+"""Dimensions of a search space that the worker has at one value only, yet."""
+
+
 def refuse_unsupported(config: WorkerConfig, world: int, transformer_engine: bool) -> None:
     """Raises for the first reason why `world` processes cannot train `config`.
 
     Raises:
         LayoutError: the layout, model or workload needs what the worker does not have.
     """
-    reason = next(_reasons(config, world, transformer_engine), None)
+    reason = find_reason(config, world, transformer_engine)
     if reason:
-        raise LayoutError(f"the worker {reason}")
+        raise LayoutError(reason)
+
+
+def find_reason(config: WorkerConfig, world: int, transformer_engine: bool) -> str | None:
+    """Why `world` processes cannot train `config`; None where they can."""
+    reason = next(_reasons(config, world, transformer_engine), None)
+    return f"the worker {reason}" if reason else None
+
+
+def find_model_reason(config: WorkerConfig) -> str | None:
+    """Why the worker can train no layout of the model and workload of `config`; None if it can."""
+    reason = next(chain(_model(config), _workload(config)), None)
+    return f"the worker {reason}" if reason else None
 
 
 def _reasons(config: WorkerConfig, world: int, transformer_engine: bool) -> Iterator[str]:
