@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -67,8 +68,9 @@ def requested_gib(line: str) -> float | None:
     """What the allocator was asked for, GiB; None where the line does not say."""
     size = _gib(_REQUESTED.search(line))
     if size is None and (match := _REQUESTED_BYTES.search(line)):
-        size = int(match[1]) * _UNIT_GIB["bytes"]
-    return size
+        size = float(match[1]) * _UNIT_GIB["bytes"]
+    # A garbled line may hold more digits than any size has.
+    return size if size is not None and math.isfinite(size) else None
 
 
 def _is_fragmented(line: str) -> bool:

@@ -57,7 +57,7 @@ class _Tail:
             while chunk := file.read(_CHUNK):
                 self._position += len(chunk)
                 *whole, self._rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
-                yield from map(_clean, whole)
+                yield from map(_clean, filter(None, whole))
                 self._rest = self._rest[:_LONGEST]
 
     def last(self) -> str:
@@ -111,7 +111,7 @@ class RunLog:
 
     def _take(self, tail: _Tail, line: str) -> Iterator[Step]:
         tail.time = _time(line) or tail.time
-        reading = self._reader.read(line)
+        reading = self._read(line)
         if isinstance(reading, Step):
             if not self.steps or reading.step > self.steps[-1].step:
                 self.steps.append(reading)
@@ -122,6 +122,13 @@ class RunLog:
             tail.phase = str(reading)
         else:
             self._note(tail, reading or classify(line))
+
+    def _read(self, line: str) -> Reading | None:
+        """What the line says; a garbled one, whose numbers are none, says nothing."""
+        try:
+            return self._reader.read(line)
+        except ValueError:
+            return None
 
     def _note(self, tail: _Tail, found: Finding | None) -> None:
         if found is None or CLASSES[found.log_class].outcome is None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -127,6 +128,22 @@ def test_interrupt_is_exit_code_130(attune, monkeypatch):
     monkeypatch.setattr("attune.verbs.catalogue.list_models", interrupt)
     answer = attune("models")
     assert answer.code == 130 and answer.err.strip() == "attune: interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_is_an_interrupt(number):
+    program = (
+        "import time, attune.verbs.catalogue as verbs; from attune.cli import main\n"
+        "verbs.list_models = lambda: (print('here', flush=True), time.sleep(60))\n"
+        "main(['models'])"
+    )
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"here\n"
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert errors == b"attune: interrupted\n"
 
 
 def test_full_disk_is_one_message(attune, monkeypatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from attune.trial.frameworks.megatron_core import WorkerReader
 from attune.trial.logs import RunLog
 from attune.trial.result import RankMemory, Step
@@ -81,3 +83,23 @@ def test_a_large_log_takes_constant_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert peak < 4_000_000
     assert [f.log_class for f in log.findings] == ["SECONDARY"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "attune step | step 1 of 20 | seconds 1.2.3 | loss 1 | grad_norm 1 | learning_rate 1",
+        f"attune step | step {'9' * 6000} of 2 | seconds 1 | loss 1 | grad_norm 1 | "
+        "learning_rate 1",
+        "attune memory | rank 0 | stage 0 | allocated_gib 1..1 | reserved_gib 1 | host_gib 1",
+        f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {'9' * 5000} bytes.",
+        f"CUDA out of memory. Tried to allocate {'9' * 5000} GiB.",
+    ],
+)
+def test_numbers_that_are_none_end_nothing(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "rank-0.log"
+    path.write_text(f"{line}\n\n{line_of(3)}\n")
+    log = RunLog(WorkerReader())
+    assert [s.step for s in log.look([path])] == [3]
+    assert log.ranks == {}
+    assert all(found.requested_gib is None for found in log.findings)
