@@ -79,7 +79,7 @@ def _proposed(event: Proposed) -> list[str]:
     return [
         f"run {event.run} {event.purpose}: {event.layout}",
         f"  why: {event.why}",
-        f"  predicted before any trial: {seconds(told.step_s)} s ({seconds(told.low_s)} to "
+        f"  predicted: {seconds(told.step_s)} s ({seconds(told.low_s)} to "
         f"{seconds(told.high_s)}), {gib(told.peak_gib)} GiB, P(fits) {percent(told.p_fits, 0)}",
     ]
 

@@ -71,7 +71,7 @@ class Runs:
             row: which candidate.
             purpose: what the run is for.
             why: the reason, for people.
-            believed: the candidates with calibrated predictions; the estimator's by default.
+            believed: the candidates with calibrated predictions; asked of the sampler by default.
             trial: number of the run's trial in the study, if it has one.
             expected_gain: expected gain over the best so far, as a fraction.
 
@@ -86,7 +86,7 @@ class Runs:
             purpose=purpose,
             layout=write_layout(self.candidates.table.row(row)),
             why=why,
-            predicted=(believed or self.candidates).prediction(row),
+            predicted=(believed or self._believed()).prediction(row),
             expected_gain=expected_gain,
         )
         yield self.record(proposed)
@@ -97,6 +97,11 @@ class Runs:
             self._finish_interrupted(proposed)
             raise
         yield self._finish(proposed, result, trial)
+
+    def _believed(self) -> Candidates:
+        """The candidates with predictions calibrated by the runs so far."""
+        believed: Candidates = self.study.sampler.scores(self.study).believed
+        return believed
 
     def job(self, row: int, purpose: Purpose, number: int) -> Job:
         """The job of candidate `row`; the hidden worker options are for candidates alone."""

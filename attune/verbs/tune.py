@@ -184,8 +184,10 @@ def _name(model: str, gpu: str, count: int) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
-    for package in ("attune", "optuna", "torch", "megatron-core"):
+    from attune import __version__
+
+    found = {"attune": __version__}
+    for package in ("optuna", "torch", "megatron-core"):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
