@@ -118,7 +118,7 @@ def _draw_runs(history: History, console: Console) -> None:
         table.add_row(
             ("*" if run == history.best else " ") + str(run.run),
             run.purpose,
-            run.outcome.replace("_", " "),
+            run.outcome,
             seconds(run.step_time_s),
             seconds(run.predicted.step_s),
             _error(run),

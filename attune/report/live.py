@@ -102,7 +102,7 @@ def _last_runs(history: History) -> Any:
     for run in history.runs[-_LAST_RUNS:]:
         table.add_row(
             ("* " if run == history.best else "  ") + str(run.run),
-            run.outcome.replace("_", " "),
+            run.outcome,
             escaped(run.layout),
             seconds(run.step_time_s),
             seconds(run.predicted.step_s),

@@ -56,7 +56,7 @@ def draw_trial(run: TrialRun, console: Console) -> None:
     """Outcome first; then the figures, measured beside predicted, and memory by rank."""
     result = run.result
     colour = "green" if run.completed else "red"
-    outcome = result.outcome.replace("_", " ")
+    outcome = result.outcome
     say_marked(
         console,
         f"[{colour}]{outcome}[/] on {escaped(result.hardware)}, launcher {result.launcher}, "
