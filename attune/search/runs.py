@@ -90,7 +90,9 @@ class Runs:
             expected_gain=expected_gain,
         )
         yield self.record(proposed)
-        job = self.job(row, purpose, number)
+        # Counted by layout, so that a run which a kill cut short changes no later one.
+        repeat = sum(run.layout == proposed.layout for run in self.standing.runs)
+        job = self.job(row, purpose, repeat)
         try:
             result = yield from self._follow(job, number)
         except KeyboardInterrupt:
@@ -103,8 +105,11 @@ class Runs:
         believed: Candidates = self.study.sampler.scores(self.study).believed
         return believed
 
-    def job(self, row: int, purpose: Purpose, number: int) -> Job:
-        """The job of candidate `row`; the hidden worker options are for candidates alone."""
+    def job(self, row: int, purpose: Purpose, repeat: int = 0) -> Job:
+        """The job of candidate `row`; the hidden worker options are for candidates alone.
+
+        `repeat` is how many runs of this layout ended before.
+        """
         inputs = self.inputs
         return Job(
             model=inputs.model,
@@ -113,7 +118,7 @@ class Runs:
             layout=self.candidates.table.row(row),
             framework=inputs.framework,
             purpose=purpose,
-            run=number,
+            run=repeat,
             limit_s=self._limit_s(),
             virtual=Virtual(kind=inputs.virtual, seed=inputs.seed),
             worker_options={} if purpose == "reference" else dict(inputs.worker_options),
@@ -123,7 +128,7 @@ class Runs:
         """The job of a run that ended."""
         row = self.candidates.find(parse_layout(run.layout))
         assert row is not None, "every run is of a candidate"
-        return self.job(row, run.purpose, run.run)
+        return self.job(row, run.purpose)
 
     def result(self, run: int) -> TrialResult | None:
         """What run `run` left behind."""

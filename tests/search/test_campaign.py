@@ -28,7 +28,7 @@ class FaultyLauncher(SimulatedLauncher):
         self._faults = faults
 
     def start(self, job: Job, command: Command, directory: Path) -> SimulatedHandle:
-        name = self._faults.get(job.run)
+        name = self._faults.get(int(directory.name))
         self._fault = Fault(name=name) if name else None
         return super().start(job, command, directory)
 
