@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from attune.trial.result import RankMemory, Step
 from attune.trial.worker.log import (
@@ -21,6 +22,8 @@ rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 told = dict(word.split("=", 1) for word in sys.argv[1:])
 steps = int(told["steps"])
 fault = told.get("fault", "")
+FAILED = Path("rank-0-has-failed")
+"""In the trial's own directory."""
 
 
 def fail() -> None:
@@ -37,10 +40,14 @@ def fail() -> None:
                     requested_bytes=2**31,
                     message=message,
                 )
-            )
+            ),
+            flush=True,
         )
+        FAILED.touch()
         sys.exit(1)
     if fault == "oom":
+        while not FAILED.exists():  # a peer sees the closed connection only after the failure
+            time.sleep(0.01)
         print(write_echo(rank, "RuntimeError: pair.cc Connection closed by peer"))
         sys.exit(1)
     if fault == "code" and rank == 0:
