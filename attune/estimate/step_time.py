@@ -16,6 +16,7 @@ from attune.estimate.collectives import ring, stage_transfer
 from attune.estimate.columns import Columns, columns_of
 from attune.estimate.layer_time import STAGE_PARTS, LayerTime, layer_times
 from attune.estimate.machine import Machine, gradient_bytes, machine_of
+from attune.estimate.novelty import novelty
 from attune.estimate.stack import Stack, stack_of
 from attune.layout import LayoutTable, stage_splits
 from attune.layout.table import Bools, Floats, Ints
@@ -77,7 +78,9 @@ def estimate_step_time(
         for name, value in _chunk(columns, machine, stack, calibration).items():
             parts[name][rows] = value
     shares = np.stack(sensitivities(parts), axis=1)
-    return TimeEstimate(parts=parts, sigma=calibration.time_sigma(shares))
+    name = framework if isinstance(framework, str) else "stated"
+    wider = novelty(model, cluster, workload, table, name)
+    return TimeEstimate(parts=parts, sigma=np.hypot(calibration.time_sigma(shares), wider))
 
 
 def _chunk(
