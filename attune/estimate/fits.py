@@ -24,7 +24,7 @@ ROUTING_SIGMA = 0.05
 
 _LOWER_TAIL, _UPPER_TAIL = 1.0, 2.0
 """Deviations over which a tail beyond the last residual falls by e. A few groups of measurements
-say nothing of rarer cases, so certainty grows slowly; above more so, for fragmentation only adds."""
+say nothing of rarer cases, so certainty grows slowly; above more so: fragmentation only adds."""
 
 
 @dataclass(frozen=True, kw_only=True)

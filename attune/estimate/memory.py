@@ -173,7 +173,7 @@ def _host(columns: Columns, stack: Stack, held: States) -> Floats:
 
 def _reserved(model: Model, stack: Stack, table: LayoutTable, parts: dict[str, Floats]) -> Floats:
     usual = stack.reserved_moe if model.experts else stack.reserved_dense
-    ratio = usual + np.where(table.vpp > 1, stack.reserved_interleaved, 0.0)[:, None]
+    ratio: Floats = usual + np.where(table.vpp > 1, stack.reserved_interleaved, 0.0)[:, None]
     bucket = np.minimum(stack.bucket_gib, 2 * parts["weights"])
     reserved: Floats = np.sum([parts[name] for name in PARTS], axis=0) * ratio + bucket
     return reserved
@@ -191,7 +191,8 @@ def _outside(stack: Stack, cluster: Cluster, table: LayoutTable) -> Floats:
     peers = np.maximum(table.ep * table.etp - 1, 0)
     flex = (table.dispatcher == DISPATCHERS.index("flex")) & (table.ep > 1)
     outside: Floats = stack.context_gib + stack.communicator_gib * groups
-    return outside + stack.peer_gib * peers + np.where(flex, stack.flex_gib, 0.0)
+    outside = outside + stack.peer_gib * peers + np.where(flex, stack.flex_gib, 0.0)
+    return outside
 
 
 def _sigma(
