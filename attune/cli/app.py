@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from attune.cli import (
+    calibration,
     experiments,
     explain,
     export,
@@ -60,6 +61,7 @@ app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
 app.command("trial")(trial.trial)
 app.command("tune")(tune.tune)
+app.command("calibration")(calibration.calibration)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)

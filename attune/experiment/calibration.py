@@ -132,20 +132,24 @@ def list_calibrations(file: Path | None = None) -> list[SavedCalibration]:
     place = calibration_file(file)
     if not place.exists():
         return []
-    data = read_yaml(place)
-    version = data.get("version") if isinstance(data, dict) else None
-    if isinstance(version, int) and version > VERSION:
-        raise AttuneError(
-            f"{place} has version {version}, and this attune reads {VERSION}; update attune, or "
-            "give another file by --calibration"
-        )
     try:
-        found = parse(_File, data, str(place)).calibrations
-        for saved in found:
-            _calibration(saved, place)
+        found = _parsed(read_yaml(place), place)
     except AttuneError as error:
         raise AttuneError(f"{error}; {_remedy(file)}") from error
     return sorted(found, key=lambda saved: saved.updated)
+
+
+def _parsed(data: Any, place: Path) -> tuple[SavedCalibration, ...]:
+    version = data.get("version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise AttuneError(
+            f"{place} has version {version}, and this attune reads {VERSION}: update attune, or "
+            "give another file by --calibration"
+        )
+    found = parse(_File, data, str(place)).calibrations
+    for saved in found:
+        _calibration(saved, place)
+    return found
 
 
 def reset_calibrations(
@@ -189,7 +193,7 @@ def _calibration(saved: SavedCalibration, place: Path) -> Calibration:
 
 def _remedy(file: Path | None) -> str:
     where = f" --calibration {file}" if file else ""
-    return f"mend it, or forget it by `attune calibration --reset{where}`"
+    return f"or forget it by `attune calibration --reset{where}`"
 
 
 def _write(place: Path, entries: list[SavedCalibration]) -> None:

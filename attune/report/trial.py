@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attune.report.calibration import NOTHING_LEARNT, Learnt
 from attune.report.plan import Suggestion
 from attune.report.words import (
     ABSENT,
@@ -39,6 +40,8 @@ class TrialRun:
     result: TrialResult
     predicted: Suggestion
     """What the estimator said of it."""
+    learnt: Learnt = NOTHING_LEARNT
+    """What the calibration learnt from it."""
 
     @property
     def completed(self) -> bool:
@@ -72,6 +75,8 @@ def draw_trial(run: TrialRun, console: Console) -> None:
         _draw_failure(result, console)
     _draw_figures(run, console)
     _draw_ranks(result, console)
+    if run.learnt.words:
+        say(console, run.learnt.words)
     say(console, f"directory: {run.directory}")
 
 

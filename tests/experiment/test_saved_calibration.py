@@ -83,7 +83,7 @@ def test_a_reader_sees_the_old_or_the_new(monkeypatch: pytest.MonkeyPatch) -> No
 def test_newer_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "new.yaml"
     file.write_text("version: 2\ncalibrations: []\nmore: 1\n")
-    with pytest.raises(AttuneError, match=r"has version 2, and this attune reads 1; update"):
+    with pytest.raises(AttuneError, match=r"has version 2, and this attune reads 1: update"):
         load_calibration(CLUSTER, "megatron-core", file)
     with pytest.raises(AttuneError, match="update attune"):
         save_calibration(LEARNT, CLUSTER, "megatron-core", file)
@@ -106,7 +106,7 @@ def test_damaged_file_names_itself_and_the_remedy(tmp_path: Path, text: str) -> 
     file.write_text(text)
     with pytest.raises(AttuneError, match=r"bad\.yaml") as caught:
         load_calibration(CLUSTER, "megatron-core", file)
-    assert "mend" in str(caught.value)
+    assert "attune calibration --reset" in str(caught.value)
 
 
 @pytest.mark.parametrize(
