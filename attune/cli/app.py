@@ -17,6 +17,7 @@ from attune.cli import (
     gpus,
     models,
     plan,
+    probe,
     recipe,
     report,
     rows,
@@ -65,6 +66,7 @@ app.command("calibration")(calibration.calibration)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
+app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(rows.app, name="rows")
 app.add_typer(models.app, name="models")

@@ -72,7 +72,7 @@ def draw_trial(run: TrialRun, console: Console) -> None:
         )
     say_whole(console, run.layout)
     if not run.completed:
-        _draw_failure(result, console)
+        draw_failure(result, console)
     _draw_figures(run, console)
     _draw_ranks(result, console)
     if run.learnt.words:
@@ -80,7 +80,8 @@ def draw_trial(run: TrialRun, console: Console) -> None:
     say(console, f"directory: {run.directory}")
 
 
-def _draw_failure(result: TrialResult, console: Console) -> None:
+def draw_failure(result: TrialResult, console: Console) -> None:
+    """Why a run ended before its time, where, and what to do."""
     where = [f"rank {result.rank}"] if result.rank is not None else []
     where += [result.phase] if result.phase else []
     if result.requested_gib is not None:

@@ -82,9 +82,9 @@ def run_trial(
         if launcher.simulated
         else load_calibration(target.cluster, "megatron-core", calibration)
     )
-    _refuse_illegal(target, layout)
+    refuse_illegal(target, layout)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
-    place = _free_directory(directory)
+    place = free_directory("trials", directory)
     job = Job(
         model=target.model,
         cluster=target.cluster,
@@ -115,7 +115,12 @@ def _watching(watch: Callable[[Step], None] | None) -> Callable[[Step], bool] | 
     return sees
 
 
-def _refuse_illegal(target: Target, layout: Layout) -> None:
+def refuse_illegal(target: Target, layout: Layout) -> None:
+    """Returns for a layout that breaks no rule.
+
+    Raises:
+        LayoutError: a rule is broken; the message names it and its cure.
+    """
     setting = Setting.of(target.model, target.cluster, target.workload)
     broken = broken_rules(setting, layout)
     if broken:
@@ -126,12 +131,17 @@ def _refuse_illegal(target: Target, layout: Layout) -> None:
         raise LayoutError(message, rule=first.rule.id)
 
 
-def _free_directory(directory: Path | None) -> Path:
+def free_directory(kind: str, directory: Path | None) -> Path:
+    """`directory`, or the next free one of that kind under `experiments/`.
+
+    Raises:
+        AttuneError: `directory` holds a finished trial.
+    """
     if directory is not None:
         if read_result(directory) is not None:
             raise AttuneError(f"{directory} holds a finished trial; give another -o")
         return directory
-    folder = experiments_folder() / "trials"
+    folder = experiments_folder() / kind
     number = 1
     while (folder / f"{number:04d}").exists():
         number += 1
