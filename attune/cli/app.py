@@ -10,12 +10,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from attune.cli import (
+    calibration,
     experiments,
     explain,
     export,
     gpus,
     models,
     plan,
+    probe,
     recipe,
     report,
     rows,
@@ -61,9 +63,11 @@ app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
 app.command("trial")(trial.trial)
 app.command("tune")(tune.tune)
+app.command("calibration")(calibration.calibration)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
+app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(rows.app, name="rows")
 app.add_typer(site.app, name="site")

@@ -21,6 +21,7 @@ from attune.trial.job import Job
 from attune.trial.launchers.launcher import Handle, Launcher
 from attune.trial.logs import RunLog
 from attune.trial.outcome import Stopped, decide
+from attune.trial.probe import MemoryProbe
 from attune.trial.result import Provenance, Step, TrialResult
 
 __all__ = ["follow", "read_result", "run", "spent_s"]
@@ -142,23 +143,29 @@ class _Run:
         job, gpu = self._job, self._job.cluster.gpu
         verdict = decide(
             self._log,
-            steps_asked=job.workload.steps,
+            steps_asked=job.steps,
             exit_code=self._handle.poll().exit_code,
             stopped=stopped,
             on_cpu=gpu.architecture == "cpu",
+            trains=job.probe is None,
         )
         predicted = self._provenance == "predicted"
+        played = job.probe.rank if isinstance(job.probe, MemoryProbe) else None
         return TrialResult(
             outcome=verdict.outcome,
             log_class=verdict.log_class,
             evidence=verdict.evidence,
             advice=verdict.advice,
-            rank=verdict.rank,
+            # The one process of a memory probe plays another rank than its own.
+            rank=verdict.rank if played is None or verdict.rank is None else played,
             phase=verdict.phase,
             requested_gib=verdict.requested_gib,
             steps=tuple(self._log.steps),
             ranks=tuple(self._log.ranks[rank] for rank in sorted(self._log.ranks)),
-            steps_asked=job.workload.steps,
+            held=tuple(self._log.held),
+            layers=tuple(self._log.layers),
+            probe=job.probe.kind if job.probe else None,
+            steps_asked=job.steps,
             tokens_per_step=job.workload.tokens_per_step,
             gpus=job.cluster.count,
             wall_s=self._handle.elapsed_s(),
