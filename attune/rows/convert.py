@@ -30,12 +30,7 @@ def to_bridge(rows: Path, target: Path, *, overwrite: bool = False) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not target.name.endswith(BRIDGE_SUFFIX):
-        raise AttuneError(
-            f"{target} must end in {BRIDGE_SUFFIX}, by which Megatron-Bridge knows it"
-        )
-    if target.exists() and not overwrite:
-        raise AttuneError(f"{target} exists; give another -o, or --overwrite")
+    _check_target(target, overwrite)
     manifest = load_manifest(rows)
     fields = {"input_ids": pa.int32(), "loss_mask": pa.int8(), "seq_start_id": pa.int32()}
     schema = pa.schema([(name, pa.list_(kind)) for name, kind in fields.items()])
@@ -53,6 +48,15 @@ def to_bridge(rows: Path, target: Path, *, overwrite: bool = False) -> int:
     finally:
         part.unlink(missing_ok=True)
     return manifest.row_count
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    if not target.name.endswith(BRIDGE_SUFFIX):
+        raise AttuneError(
+            f"{target} must end in {BRIDGE_SUFFIX}, by which Megatron-Bridge knows it"
+        )
+    if target.exists() and not overwrite:
+        raise AttuneError(f"{target} exists; give another -o, or --overwrite")
 
 
 def _bridge_columns(ids: Ids, mask: Mask) -> dict[str, list[np.ndarray]]:

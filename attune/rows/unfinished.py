@@ -96,6 +96,8 @@ class Unfinished:
                     break
                 chunk = json.loads(line)
                 data = file.read(chunk["tokens"] * _WORD_BYTES)
+                if len(data) < chunk["tokens"] * _WORD_BYTES:
+                    break
                 counter.add(from_words(np.frombuffer(data, "<u4"))[1])
                 self._count(**chunk)
                 kept += len(line)

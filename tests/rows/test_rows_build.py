@@ -145,6 +145,16 @@ def test_an_unfinished_build_goes_on_with_other_lengths(ask, tmp_path, monkeypat
     assert built(other).model_dump() == built(fresh).model_dump()
 
 
+def test_a_stream_that_lost_its_end_is_made_again(ask, tmp_path, monkeypatch):
+    monkeypatch.setattr("attune.rows.workers.CONVERSATIONS", 16)
+    request = ask(row_count=100)
+    interrupted(request)
+    stream = request.folder / "stream.bin"
+    stream.write_bytes(stream.read_bytes()[:-6])
+    fresh = replace(request, output=tmp_path / "fresh.parquet")
+    assert built(request).model_dump() == built(fresh).model_dump()
+
+
 def test_what_was_wrong_from_the_start_leaves_nothing(ask, tokenizer_of, tmp_path):
     bad = [{"loss_mask": "qwen3"}, {"source": str(tmp_path / "set.parquet")}]
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "set.parquet")
