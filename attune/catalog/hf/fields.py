@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attune.catalog.hf.refusal import UnmodelledError
 from attune.catalog.hf.rules import ClassRules, common_rules
 from attune.errors import AttuneError
 
@@ -62,11 +63,20 @@ class Fields:
         return None if value is None else self._whole(key, value, least)
 
     def _whole(self, key: str, value: Any, least: int) -> int:
+        if isinstance(value, list) and value and key in self.rules.per_layer:
+            value = self._same_everywhere(key, value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.wrong(key, f"must be a whole number, but got {reprlib.repr(value)}")
         if not least <= value < 2**31:
             raise self.wrong(key, f"must be {least} to 2^31 - 1, but got {reprlib.repr(value)}")
         return value
+
+    def _same_everywhere(self, key: str, values: list[Any]) -> Any:
+        self.listed(key, self.integer("layers"))
+        if any(value != values[0] for value in values):
+            missing = f"layers of differing `{key}`"
+            raise UnmodelledError(self.source, f"class {self.rules.name}", missing)
+        return values[0]
 
     def number(self, meaning: str, default: float) -> float:
         """A positive number; absent or null, the class's default, else `default`."""

@@ -49,6 +49,7 @@ def _parameters(fields: Fields) -> dict[str, Any]:
 
 def _share(fields: Fields, parameters: dict[str, Any], head_dim: int) -> float:
     if "rotary_dim" in fields.data and not fields.rules.latent:
+        fields.keys("rope_share")  # the same, written twice
         return fields.integer("rotary_dim") / head_dim
     if "partial_rotary_factor" in parameters:
         fields.keys("rope_share")
@@ -115,7 +116,8 @@ def _window(fields: Fields, layers: int) -> tuple[int | None, list[bool]]:
 
 
 def _slides(fields: Fields, kind: Any) -> bool:
-    if kind not in ("full_attention", "sliding_attention", "attention", "indexed_attention"):
+    known = ("full_attention", "sliding_attention", "attention", "indexed_attention")
+    if kind not in (*known, *(("deepseek_sparse_attention",) if fields.rules.indexer else ())):
         missing = f"layers of type `{kind}` (`layer_types`)"
         raise UnmodelledError(fields.source, f"class {fields.rules.name}", missing)
     return bool(kind == "sliding_attention")

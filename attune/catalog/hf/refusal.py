@@ -80,9 +80,11 @@ def _missing(data: Mapping[str, Any]) -> Iterator[str]:
     )
     if data.get("is_encoder_decoder") is True:
         yield "an encoder beside the decoder, and cross-attention"
+    harmless = known.ignored if known else {}
     for missing, keys in rules.keys.items():
         for key, value in data.items():
-            if _is_set(value) and any(_matches(key, pattern) for pattern in keys):
+            matches = any(_matches(key, pattern) for pattern in keys)
+            if matches and _is_set(value) and key not in harmless:
                 yield f"{missing} (`{key}`)"
     for missing, kinds in rules.layer_types.items():
         listed = data.get("layer_types")
@@ -94,7 +96,7 @@ def _missing(data: Mapping[str, Any]) -> Iterator[str]:
     for name in architectures(data):
         for missing, endings in rules.heads.items():
             if known is None or name not in known.architectures:
-                yield from (f"{missing} (`{name}`)" for ending in endings if name.endswith(ending))
+                yield from (f"{missing} (`{name}`)" for end in endings if re.search(f"{end}$", name))
 
 
 def _matches(key: str, pattern: str) -> bool:
@@ -107,12 +109,19 @@ def _is_set(value: Any) -> bool:
 
 def find_class(data: Mapping[str, Any]) -> ClassRules | None:
     """The rules of the class that a config names, by architecture, else by model type."""
+    fitting = [rules for rules in class_rules() if _fits(rules, data)]
     for name in architectures(data):
-        for rules in class_rules():
+        for rules in fitting:
             if name in rules.architectures:
                 return rules
     kind = data.get("model_type")
-    return next((rules for rules in class_rules() if kind in rules.model_types), None)
+    return next((rules for rules in fitting if kind in rules.model_types), None)
+
+
+def _fits(rules: ClassRules, data: Mapping[str, Any]) -> bool:
+    return all(
+        data.get(key, rules.defaults.get(key)) in values for key, values in rules.match.items()
+    )
 
 
 def the_class(data: Mapping[str, Any], source: str, *, whole: bool = True) -> ClassRules:
