@@ -142,8 +142,10 @@ class Fields:
         return spellings[0], None
 
     def keys(self, meaning: str) -> list[str]:
-        """Keys of the config with that meaning; noted as used."""
-        found = [key for key in _spellings(meaning) if key in self.data]
+        """Keys of the config with that meaning, those apart that the class ignores; noted as used."""
+        found = [
+            key for key in _spellings(meaning) if key in self.data and key not in self.rules.ignored
+        ]
         self.used.update(found)
         return found
 

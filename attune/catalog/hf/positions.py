@@ -27,9 +27,14 @@ def rope(fields: Fields, head_dim: int) -> dict[str, Any]:
         base = fields.checked_number("rope_parameters.rope_theta", parameters["rope_theta"])
         result["rope_base"] = base
     else:
-        result["rope_base"] = fields.number("rope_base", 10000.0)
+        result["rope_base"] = fields.number("rope_base", 10000.0) * _ratio(fields)
     scaling = _scaling(fields, parameters)
     return result | ({"rope_scaling": scaling} if scaling else {})
+
+
+def _ratio(fields: Fields) -> float:
+    """Factor on the base of the rotation, in the classes that have one."""
+    return fields.number("rope_ratio", 1.0) if "rope_ratio" in fields.rules.defaults else 1.0
 
 
 def _parameters(fields: Fields) -> dict[str, Any]:

@@ -109,12 +109,13 @@ def _is_set(value: Any) -> bool:
 
 def find_class(data: Mapping[str, Any]) -> ClassRules | None:
     """The rules of the class that a config names, by architecture, else by model type."""
+    kind = data.get("model_type")
     fitting = [rules for rules in class_rules() if _fits(rules, data)]
+    fitting.sort(key=lambda rules: kind not in rules.model_types)
     for name in architectures(data):
         for rules in fitting:
             if name in rules.architectures:
                 return rules
-    kind = data.get("model_type")
     return next((rules for rules in fitting if kind in rules.model_types), None)
 
 
@@ -133,7 +134,7 @@ def the_class(data: Mapping[str, Any], source: str, *, whole: bool = True) -> Cl
     """
     rules, kind = find_class(data), data.get("model_type")
     if rules is None:
-        known = sorted(name for rules in class_rules() for name in rules.model_types)
+        known = sorted({name for rules in class_rules() for name in rules.model_types})
         raise UnmodelledError(source, kind_of(data), f"this class (known: {', '.join(known)})")
     if kind is not None and kind not in rules.model_types:
         raise AttuneError(
