@@ -18,6 +18,7 @@ from attune.catalog.hf.leftovers import Ignored, ignored_fields
 from attune.catalog.hf.positions import rope, windows
 from attune.catalog.hf.refusal import (
     UnmodelledError,
+    printable,
     refuse_other_formats,
     refuse_unmodelled,
     the_class,
@@ -63,7 +64,7 @@ def import_model(data: Mapping[str, Any], name: str, source: str) -> ImportedMod
     for part in (outer, text):
         refuse_unmodelled(part, source)
     rules = the_class(text, source, whole=not outer)
-    fields = Fields(data=_flat(text, rules), rules=rules, source=source, whole=not outer)
+    fields = Fields(data=_flat(text, rules, source), rules=rules, source=source, whole=not outer)
     shape = _shape(fields, outer)
     ignored = ignored_fields(fields, outer)
     words = {
@@ -91,7 +92,7 @@ def _language_model(
         if not isinstance(inner, dict):
             raise AttuneError(f"{source}: field `{key}` must be an object, but got {inner!r:.40}")
         text, between = _language_model(inner | _text_type(data, inner), source)
-        return text, data | between
+        return text, {**data, **between}
     return data, {}
 
 
@@ -102,12 +103,14 @@ def _text_type(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, 
     return {"model_type": f"{outer.get('model_type')}_text"}
 
 
-def _flat(data: Mapping[str, Any], rules: ClassRules) -> dict[str, Any]:
+def _flat(data: Mapping[str, Any], rules: ClassRules, source: str) -> dict[str, Any]:
     """`data` with the fields of the objects that its class nests at the top."""
     flat = {key: value for key, value in data.items() if key not in rules.nested}
     for outer, names in rules.nested.items():
-        part = data.get(outer)
-        for key, value in part.items() if isinstance(part, dict) else ():
+        part = data.get(outer) or {}
+        if not isinstance(part, dict):
+            raise AttuneError(f"{source}: field `{outer}` must be an object, but got {part!r:.40}")
+        for key, value in part.items():
             flat[names.get(key, f"{outer}.{key}")] = value
     return flat
 
@@ -176,8 +179,8 @@ def _activation(fields: Fields) -> dict[str, Any]:
     given = [fields.data[key] for key in keys if fields.data.get(key) is not None]
     name = given[0] if given else fields.get("hidden_act") or "silu"
     known = common_rules().activations
-    if name not in known:
-        missing = f"activation `{name}`"
+    if not isinstance(name, str) or name not in known:
+        missing = f"activation `{printable(name)}`"
         raise UnmodelledError(fields.source, f"class {fields.rules.name}", missing)
     return {"activation": known[name]}
 

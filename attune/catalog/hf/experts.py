@@ -147,7 +147,7 @@ def _sparse_step(fields: Fields, layers: int) -> list[bool]:
     every = fields.integer("decoder_sparse_step")
     dense = fields.get("mlp_only_layers") or []
     if not isinstance(dense, list) or not all(
-        isinstance(layer, int) and 0 <= layer < layers for layer in dense
+        type(layer) is int and 0 <= layer < layers for layer in dense
     ):
         raise fields.wrong(
             "mlp_only_layers", f"must list layers 0 to {layers - 1}, but got {dense!r:.60}"

@@ -50,7 +50,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in data and data[key] != value:
             raise _WrongContentError(
-                f"field `{key}` stands twice, as {data[key]!r:.40} and {value!r:.40}; keep one"
+                f"field `{repr(key)[1:-1]:.60}` stands twice, as {data[key]!r:.40} and "
+                f"{value!r:.40}; keep one"
             )
         data[key] = value
     return data

@@ -26,7 +26,13 @@ class UnmodelledError(AttuneError):
 def kind_of(data: Mapping[str, Any]) -> str:
     """What a config calls itself: its model type, else its first architecture."""
     kind = data.get("model_type") or next(iter(architectures(data)), None)
-    return f"model_type `{kind}`" if kind else "this model"
+    return f"model_type `{printable(kind)}`" if kind else "this model"
+
+
+def printable(value: Any, longest: int = 60) -> str:
+    """`value` as one line of bounded length, whatever a file holds."""
+    text = str(value).encode("unicode_escape").decode("ascii")
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def architectures(data: Mapping[str, Any]) -> list[str]:
@@ -96,7 +102,11 @@ def _missing(data: Mapping[str, Any]) -> Iterator[str]:
     for name in architectures(data):
         for missing, endings in rules.heads.items():
             if known is None or name not in known.architectures:
-                yield from (f"{missing} (`{name}`)" for end in endings if re.search(f"{end}$", name))
+                yield from (
+                    f"{missing} (`{printable(name)}`)"
+                    for end in endings
+                    if re.search(f"{end}$", name)
+                )
 
 
 def _matches(key: str, pattern: str) -> bool:
@@ -138,12 +148,13 @@ def the_class(data: Mapping[str, Any], source: str, *, whole: bool = True) -> Cl
         raise UnmodelledError(source, kind_of(data), f"this class (known: {', '.join(known)})")
     if kind is not None and kind not in rules.model_types:
         raise AttuneError(
-            f"{source}: fields `architectures` ({architectures(data)[0]}) and `model_type` "
-            f"({kind}) name two classes; the first goes with {' or '.join(rules.model_types)}"
+            f"{source}: fields `architectures` ({printable(architectures(data)[0])}) and "
+            f"`model_type` ({printable(kind)}) name two classes; the first goes with "
+            + " or ".join(rules.model_types)
         )
     names = architectures(data)
     if whole and names and not set(names) & set(rules.architectures):
-        missing = f"architecture `{names[0]}` (known: {', '.join(rules.architectures)})"
+        missing = f"architecture `{printable(names[0])}` (known: {', '.join(rules.architectures)})"
         raise UnmodelledError(source, kind_of(data), missing)
     return rules
 
@@ -157,4 +168,6 @@ def refuse_unknown_keys(unread: Mapping[str, Any], rules: ClassRules, source: st
     pattern = re.compile(common_rules().suspicious, re.IGNORECASE)
     for key, value in unread.items():
         if _is_set(value) and pattern.search(key):
-            raise UnmodelledError(source, f"class {rules.name}", f"field `{key}` ({value!r:.60})")
+            raise UnmodelledError(
+                source, f"class {rules.name}", f"field `{printable(key)}` ({printable(value)})"
+            )
