@@ -144,8 +144,9 @@ def the_class(data: Mapping[str, Any], source: str, *, whole: bool = True) -> Cl
     """
     rules, kind = find_class(data), data.get("model_type")
     if rules is None:
-        known = sorted({name for rules in class_rules() for name in rules.model_types})
-        raise UnmodelledError(source, kind_of(data), f"this class (known: {', '.join(known)})")
+        known = {name for rules in class_rules() for name in rules.model_types}
+        missing = f"this class (the rules of {len(known)} others are known)"
+        raise UnmodelledError(source, kind_of(data), missing)
     if kind is not None and kind not in rules.model_types:
         raise AttuneError(
             f"{source}: fields `architectures` ({printable(architectures(data)[0])}) and "
