@@ -95,6 +95,7 @@ class MegatronBridge:
             AttuneError: a field that this version of Bridge does not have.
         """
         refuse_unspoken(job)
+        version = version_of(job, self.facts)
         fields: Overrides = {
             **_grid(job.layout, moe=job.model.experts is not None),
             **_pipeline(job.layout),
@@ -102,18 +103,19 @@ class MegatronBridge:
             **_optimizer(job.layout),
             **_overlaps(job.layout),
             **_run(job),
+            _row_tokens_field(version): job.workload.row_tokens,
             **self.facts.flags,
             **_weights(job),
             **job.setup.flags,
         }
-        self._check(job, fields)
+        self._check(version, fields)
         return fields
 
     def _recipe(self, job: Job) -> str | None:
         return job.setup.recipe or self.facts.models.get(job.model.id)
 
-    def _check(self, job: Job, fields: Overrides) -> None:
-        known = accepted_flags(self.name, version_of(job, self.facts))
+    def _check(self, version: tuple[int, int], fields: Overrides) -> None:
+        known = accepted_flags(self.name, version)
         for name in fields:
             if name.lstrip("+~") in known or not name[0].isalpha():
                 continue
@@ -206,7 +208,6 @@ def _run(job: Job) -> Overrides:
     fields: Overrides = {
         "train.train_iters": workload.steps,
         "train.global_batch_size": workload.global_batch,
-        "dataset.seq_length": workload.row_tokens,
         "model.seq_length": workload.row_tokens,
         "optimizer.lr": given.learning_rate,
         "optimizer.min_lr": given.min_learning_rate,
@@ -229,6 +230,11 @@ def _run(job: Job) -> Overrides:
         fields["model.moe_aux_loss_coeff"] = given.auxiliary_loss
         fields["model.moe_router_force_load_balancing"] = workload.routing == "balanced"
     return fields
+
+
+def _row_tokens_field(version: tuple[int, int]) -> str:
+    """The data set's own name for the length of a row; 0.6 renamed the field."""
+    return "dataset.seq_length" if version >= (0, 6) else "dataset.sequence_length"
 
 
 def _weights(job: Job) -> Overrides:
