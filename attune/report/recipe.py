@@ -64,7 +64,7 @@ def draw_recipe(recipe: Recipe, console: Console) -> None:
         f"[bold]{escaped(recipe.model)} on {recipe.gpu.count} x {escaped(recipe.gpu.type)}[/]  "
         f"{badge(provenance_of(recipe))}",
     )
-    for name, text in _facts(recipe):
+    for name, text in facts_of(recipe):
         say(console, f"  {name:<18} {text}")
     _draw_block(console, "stack", recipe.stack.model_dump(exclude_none=True))
     _draw_block(console, "environment", recipe.env)
@@ -81,7 +81,8 @@ def _draw_block(console: Console, title: str, values: dict[str, object] | dict[s
         say(console, f"  {name:<18} {value}")
 
 
-def _facts(recipe: Recipe) -> Iterator[tuple[str, str]]:
+def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Names and words of what a recipe page tells first."""
     yield "status", f"{recipe.status}, by {recipe.author.name}"
     yield "layout", recipe.layout.summary
     yield "workload", _workload(recipe)

@@ -51,10 +51,19 @@ def rank_recipes(places: Sequence[Path] = ()) -> list[Board]:
         AttuneError: a place that does not exist, or a file that is no recipe.
         NothingFoundError: the places hold no recipe.
     """
+    return rank((file, load_recipe(file)) for file in recipes_in(places))
+
+
+def recipes_in(places: Sequence[Path]) -> list[Path]:
+    """The recipe files in those files and folders; the shipped ones where none is named.
+
+    Raises:
+        NothingFoundError: the places hold no recipe.
+    """
     files = [file for place in places for file in _recipes_of(place)] if places else recipe_files()
     if not files:
         raise NothingFoundError(f"no recipe (*.yaml) in {', '.join(map(str, places))}")
-    return rank((file, load_recipe(file)) for file in files)
+    return files
 
 
 def _recipes_of(place: Path) -> list[Path]:
