@@ -8,6 +8,7 @@ from typing import Literal
 from attune.catalog import Cluster, Model
 from attune.layout import Layout
 from attune.trial.probe import MemoryProbe, Probe
+from attune.trial.setup import Setup
 from attune.workload import Workload
 
 Purpose = Literal["reference", "candidate", "confirmation", "trial"]
@@ -31,6 +32,8 @@ class Job:
     workload: Workload
     layout: Layout
     framework: str = "megatron-core"
+    setup: Setup = Setup()
+    """How the framework is installed, and what of the user's it trains with."""
     purpose: Purpose = "trial"
     run: int = 0
     """Distinguishes repeated runs of one layout (the noise of a virtual cluster depends on it)."""

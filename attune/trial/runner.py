@@ -75,7 +75,7 @@ def follow(job: Job, launcher: Launcher, directory: Path) -> Steps:
     write_command(command, directory)
     handle = launcher.start(job, command, directory)
     provenance = "predicted" if command.simulated else launcher.provenance
-    log = RunLog(framework.reader())
+    log = RunLog(framework.reader(job))
     return (yield from _Run(job, launcher.name, provenance, log, handle, directory).follow())
 
 
