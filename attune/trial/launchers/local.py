@@ -81,12 +81,7 @@ class LocalLauncher:
     queue_limit_s = math.inf
 
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
-        missing = [module for module in ("torch", *modules) if not _installed(module)]
-        if missing:
-            raise AttuneError(
-                f"training on this machine needs {', '.join(dict.fromkeys(missing))}, "
-                "which is not installed here; run `pip install attune[train]`"
-            )
+        refuse_missing(modules)
         if job.cluster.nodes > 1:
             raise AttuneError(
                 f"the local launcher runs one node, but {job.cluster.count} "
@@ -139,6 +134,20 @@ def _check_gpus(cluster: Cluster) -> None:
             f"the local launcher needs {cluster.count} {cluster.gpu.name}, and this machine has "
             f"{len(same)} of them ({names}); pass --gpu and --count of what is here, or "
             "`--launcher simulated` for predictions only"
+        )
+
+
+def refuse_missing(modules: tuple[str, ...]) -> None:
+    """See that this Python, which the ranks run by, has these modules and torch.
+
+    Raises:
+        AttuneError: it has not.
+    """
+    missing = [module for module in ("torch", *modules) if not _installed(module)]
+    if missing:
+        raise AttuneError(
+            f"training on this machine needs {', '.join(dict.fromkeys(missing))}, "
+            "which is not installed here; run `pip install attune[train]`"
         )
 
 

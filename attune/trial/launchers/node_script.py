@@ -1,8 +1,8 @@
 """`node.sh`: what every node of a job runs, whatever scheduler starts it there.
 
-It needs three variables: ATTUNE_NODE (number of this node, from 0), ATTUNE_HEAD (address of the
-first node) and ATTUNE_PORT (a free port there). The guard lies beside it, so that nothing of
-attune has to be installed where a node program runs.
+It needs three variables: ATTUNE_NODE (number of this node, from 0; of the scheduler by default),
+ATTUNE_HEAD (address of the first node) and ATTUNE_PORT (a free port there). The guard lies beside
+it, so that nothing of attune has to be installed where a node program runs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from attune.trial.frameworks.framework import Command
 GUARD = Path(__file__).with_name("guard.py")
 GRACE_S = 5.0
 """How long ranks may take to end after SIGTERM before they are killed."""
+_FIRST_PORT, _PORTS = 20000, 12000
+"""Below the ports that Linux gives to clients (ip_local_port_range from 32768)."""
 Mode = Literal["supervise", "keep"]
 """How the guard learns that its launcher is gone: its standard input ends, or its parent does."""
+
+
+def port_of(name: str) -> int:
+    """The port of a job's rendezvous, by the job's own name: two on one node do not meet."""
+    return _FIRST_PORT + int(name.rpartition("-")[2], 16) % _PORTS
 
 
 def write_node_script(command: Command, directory: Path, *, python: str, mode: Mode) -> Path:
@@ -56,7 +63,9 @@ def node_script(command: Command, *, place: str, python: str, mode: Mode, tell: 
     program = " ".join(shlex.quote(word) for word in (python, *command.argv))
     body = {"torchrun": _torchrun, "ray_driver": _ray_driver, "program": _program}
     lines = body[command.starter](command, kept, guard, program, tell)
-    head = ["#!/bin/sh", "set -eu", f"cd {shlex.quote(place)}", "mkdir -p logs", *exports]
+    # Slurm and Kubernetes number the nodes themselves.
+    number = 'export ATTUNE_NODE="${ATTUNE_NODE:-${SLURM_PROCID:-${JOB_COMPLETION_INDEX:-0}}}"'
+    head = ["#!/bin/sh", "set -eu", f"cd {shlex.quote(place)}", "mkdir -p logs", number, *exports]
     return "\n".join([*head, *lines]) + "\n"
 
 
