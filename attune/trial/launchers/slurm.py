@@ -76,7 +76,7 @@ class SlurmLauncher:
 
     @property
     def queue_limit_s(self) -> float:
-        return self.options.queue_limit_s
+        return self.options.queue_limit_s if self.allocation is None else math.inf
 
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         if self.options.python == sys.executable:
