@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from fake_kubernetes import kubernetes
 from launcher_conformance import LauncherConformance
 
+from attune.errors import AttuneError
+from attune.trial import run
 from attune.trial.launchers import Launcher, load_launcher
+from attune.trial.launchers.kubernetes_logs import _new, _Read
 
 pytestmark = pytest.mark.kubernetes
 

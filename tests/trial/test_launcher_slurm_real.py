@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launcher_conformance import LauncherConformance
+from launcher_conformance import LIMIT_S, LauncherConformance, wait, wait_for_text
 from slurm_cluster import slurm
 from trial_jobs import FakeFramework, fake_job, h200_job
 
+from attune.catalog import Cluster, load_cluster, load_gpu, load_model
 from attune.errors import AttuneError
-from attune.trial import run
-from attune.trial.launchers import Launcher, load_launcher
+from attune.layout import Layout
+from attune.trial import Job, Step, run
+from attune.trial.frameworks import FRAMEWORKS, Command
+from attune.trial.launchers import Handle, Launcher, load_launcher
+from attune.trial.stand_in import Fault, stand_in_command
+from attune.workload import Workload
 
 pytestmark = pytest.mark.slurm
 
@@ -84,7 +92,7 @@ class TestAllocation(LauncherConformance):
             wait_for_text(handle, "hanging")
         nodes = [handle.poll().nodes for handle in handles]
         assert nodes == [("node1", "node2"), ("node3", "node4")]
-        with pytest.raises(AttuneError, match="0 nodes of allocation .* are free"):
+        with pytest.raises(AttuneError, match=r"0 nodes of allocation .* are free"):
             self.start_with(launcher, job, tmp_path / "c")
         for place in places:
             (place / "go").touch()
