@@ -57,7 +57,7 @@ class Campaign:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.inputs = experiment.inputs()
-        self.launcher = load_launcher(self.inputs.launcher)
+        self.launcher = load_launcher(self.inputs.launcher, self.inputs.launcher_options)
 
     def events(self, resumed: bool) -> Events:
         """Everything that happens, as it happens."""
