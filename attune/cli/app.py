@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from attune.cli import (
+    diagnose,
     experiments,
     explain,
     export,
@@ -20,8 +21,10 @@ from attune.cli import (
     report,
     rows,
     site,
+    stop,
     trial,
     tune,
+    watch,
 )
 from attune.cli.usage import ShortUsage, short_words
 from attune.errors import AttuneError, LayoutError
@@ -61,6 +64,9 @@ app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
 app.command("trial")(trial.trial)
 app.command("tune")(tune.tune)
+app.command("watch")(watch.watch)
+app.command("stop")(stop.stop)
+app.command("diagnose")(diagnose.diagnose)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
