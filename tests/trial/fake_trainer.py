@@ -60,7 +60,7 @@ def fail() -> None:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     if fault == "await":
         print("hanging", flush=True)
-        while not Path("go").exists():
+        while not Path(told.get("go", "go")).exists():
             time.sleep(0.05)
     if fault in ("hang", "stubborn", "wait"):
         print("hanging", flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -15,7 +15,7 @@ from attune.trial.job import Job
 from attune.trial.launchers.kubernetes_api import TrainJobs
 from attune.trial.launchers.kubernetes_job import KubernetesHandle
 from attune.trial.launchers.kubernetes_manifest import affinity_without, fill, pod_script
-from attune.trial.launchers.options import LauncherOptions, read_options, read_template
+from attune.trial.launchers.options import LauncherOptions, read_options, read_template, without
 from attune.trial.launchers.record import LaunchRecord, begin_launch, finish_launch, read_launch
 from attune.trial.result import Provenance
 
@@ -55,6 +55,9 @@ class KubernetesLauncher:
     @property
     def queue_limit_s(self) -> float:
         return self.options.queue_limit_s
+
+    def excluding(self, nodes: tuple[str, ...]) -> KubernetesLauncher:
+        return replace(self, options=without(self.options, nodes))
 
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         if not self.options.image and "$image" in read_template(self.options, "trainjob.yaml"):

@@ -76,6 +76,9 @@ class Launcher(Protocol):
     def queue_limit_s(self) -> float:
         """How long a job may wait for its nodes before it is given up."""
 
+    def excluding(self, nodes: tuple[str, ...]) -> Launcher:
+        """This launcher, with more nodes that get no run; itself where it cannot choose nodes."""
+
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         """See, before anything is written, that a job which needs these modules can start.
 

@@ -80,6 +80,9 @@ class LocalLauncher:
     provenance: Provenance = "measured"
     queue_limit_s = math.inf
 
+    def excluding(self, nodes: tuple[str, ...]) -> LocalLauncher:
+        return self
+
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         refuse_missing(modules)
         if job.cluster.nodes > 1:

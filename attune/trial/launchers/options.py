@@ -75,6 +75,12 @@ def read_options(kind: type[Options], launcher: str, given: Mapping[str, object]
         ) from error
 
 
+def without(options: Options, nodes: tuple[str, ...]) -> Options:
+    """The options with more nodes left out."""
+    exclude = tuple(dict.fromkeys((*options.exclude, *nodes)))
+    return options.model_copy(update={"exclude": exclude})
+
+
 def read_template(options: LauncherOptions, name: str) -> str:
     """The site's template, or the one of that name that comes with attune.
 

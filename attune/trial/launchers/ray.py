@@ -18,7 +18,7 @@ from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.launchers.local import refuse_missing
 from attune.trial.launchers.node_script import write_node_script
-from attune.trial.launchers.options import LauncherOptions, read_options
+from attune.trial.launchers.options import LauncherOptions, read_options, without
 from attune.trial.launchers.ray_job import RayHandle
 from attune.trial.launchers.record import LaunchRecord, begin_launch, finish_launch, read_launch
 from attune.trial.result import Provenance
@@ -58,6 +58,9 @@ class RayLauncher:
     @property
     def queue_limit_s(self) -> float:
         return self.options.queue_limit_s
+
+    def excluding(self, nodes: tuple[str, ...]) -> RayLauncher:
+        return replace(self, options=without(self.options, nodes))
 
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         if self.options.python == sys.executable:

@@ -86,6 +86,9 @@ class SimulatedLauncher:
     def __init__(self, fault: Fault | None = None) -> None:
         self._fault = fault
 
+    def excluding(self, nodes: tuple[str, ...]) -> SimulatedLauncher:
+        return self
+
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         """Needs no module; a framework that no stand-in plays is refused."""
         load_voice(job.framework)

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,13 @@ from attune.trial.launchers import slurm_commands as slurm
 from attune.trial.launchers.launcher import Handle
 from attune.trial.launchers.local import refuse_missing
 from attune.trial.launchers.node_script import write_node_script
-from attune.trial.launchers.options import LauncherOptions, Words, read_options, read_template
+from attune.trial.launchers.options import (
+    LauncherOptions,
+    Words,
+    read_options,
+    read_template,
+    without,
+)
 from attune.trial.launchers.record import LaunchRecord, begin_launch, finish_launch, read_launch
 from attune.trial.launchers.slurm_allocation import Allocation, attach_step, start_step
 from attune.trial.launchers.slurm_job import SlurmHandle
@@ -77,6 +83,9 @@ class SlurmLauncher:
     @property
     def queue_limit_s(self) -> float:
         return self.options.queue_limit_s if self.allocation is None else math.inf
+
+    def excluding(self, nodes: tuple[str, ...]) -> SlurmLauncher:
+        return replace(self, options=without(self.options, nodes))
 
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         if self.options.python == sys.executable:
