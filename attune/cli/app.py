@@ -16,6 +16,7 @@ from attune.cli import (
     export,
     gpus,
     models,
+    nodes,
     plan,
     recipe,
     report,
@@ -67,6 +68,7 @@ app.command("tune")(tune.tune)
 app.command("watch")(watch.watch)
 app.command("stop")(stop.stop)
 app.command("diagnose")(diagnose.diagnose)
+app.command("nodes")(nodes.nodes)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)

@@ -36,6 +36,9 @@ def diagnose(
     from attune.verbs.diagnose import diagnose as find
 
     diagnosis = find(logs, framework=framework, steps=steps, exit_code=exit_code)
-    show(diagnosis, draw_diagnosis, as_json)
+    if as_json:
+        show(diagnosis.as_data(), lambda *_: None, as_json=True)
+    else:
+        show(diagnosis, draw_diagnosis, as_json=False)
     if diagnosis.failed:
         raise typer.Exit(1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from attune.report.plain import plain
 from attune.report.words import brief, gib, say, say_marked
 from attune.trial.result import Outcome
 
@@ -32,6 +33,13 @@ class Diagnosis:
     files: int
     """Logs that were read."""
     megabytes: float
+
+    def as_data(self) -> dict[str, Any]:
+        """For scripts; the class goes by its plain name."""
+        named = {
+            "class" if key == "log_class" else key: value for key, value in plain(self).items()
+        }
+        return named
 
     @property
     def failed(self) -> bool:

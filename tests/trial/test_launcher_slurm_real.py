@@ -40,7 +40,8 @@ def nothing_left() -> Iterator[None]:
 
 
 def queue() -> list[str]:
-    done = subprocess.run(["squeue", "--noheader"], capture_output=True, text=True, check=True)
+    asked = ["squeue", "--noheader", "--format=%i %T"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 
