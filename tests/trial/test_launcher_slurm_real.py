@@ -165,7 +165,6 @@ def test_stand_in_on_128_gpus(
     assert result.outcome == outcome, result
     assert len(result.nodes) == 16
     assert result.provenance == "predicted"
-    assert fault is None or result.node in result.nodes
 
 
 def test_a_lost_job_and_one_that_waits_for_ever_are_the_schedulers_doing(tmp_path: Path) -> None:

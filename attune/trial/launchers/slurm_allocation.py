@@ -47,7 +47,7 @@ class Allocation:
         Raises:
             AttuneError: the allocation is too small, or over.
         """
-        usable = [name for name in self.names if name not in exclude]
+        usable = self._usable(exclude)
         if len(usable) < nodes:
             raise AttuneError(
                 f"allocation {self.number} has {len(usable)} usable nodes, and a run needs "
@@ -61,7 +61,7 @@ class Allocation:
             AttuneError: not so many are free.
         """
         with self._lock:
-            free = [n for n in self.names if n not in self._taken and n not in exclude]
+            free = [name for name in self._usable(exclude) if name not in self._taken]
             if len(free) < nodes:
                 raise AttuneError(
                     f"{len(free)} nodes of allocation {self.number} are free, and a run needs "
@@ -69,6 +69,10 @@ class Allocation:
                 )
             self._taken.update(free[:nodes])
             return tuple(free[:nodes])
+
+    def _usable(self, exclude: tuple[str, ...]) -> list[str]:
+        without = slurm.node_names(",".join(exclude))
+        return [name for name in self.names if name not in without]
 
     def give_back(self, names: tuple[str, ...]) -> None:
         """Nodes of a run that has ended."""
