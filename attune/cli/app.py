@@ -11,19 +11,23 @@ import typer
 
 from attune.cli import (
     calibration,
+    diagnose,
     experiments,
     explain,
     export,
     gpus,
     models,
+    nodes,
     plan,
     probe,
     recipe,
     report,
     rows,
     site,
+    stop,
     trial,
     tune,
+    watch,
 )
 from attune.cli.usage import ShortUsage, short_words
 from attune.errors import AttuneError, LayoutError
@@ -64,6 +68,10 @@ app.command("explain")(explain.explain)
 app.command("trial")(trial.trial)
 app.command("tune")(tune.tune)
 app.command("calibration")(calibration.calibration)
+app.command("watch")(watch.watch)
+app.command("stop")(stop.stop)
+app.command("diagnose")(diagnose.diagnose)
+app.command("nodes")(nodes.nodes)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)

@@ -15,6 +15,7 @@ from attune.cli.options import (
     GlobalBatch,
     GpuName,
     LauncherName,
+    LauncherOption,
     ModelName,
     PrecisionName,
     Rows,
@@ -23,6 +24,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 
@@ -41,6 +43,7 @@ def trial(
     steps: Steps = None,
     rows: Rows = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
     time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
@@ -74,7 +77,7 @@ def trial(
         "rows": rows,
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
-    chosen = find_launcher(target, launcher)
+    chosen = find_launcher(target, launcher, pairs(launcher_option))
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Run {target.workload.steps} steps of {target.words} ({chosen.name})?")
     told = console()

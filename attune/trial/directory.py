@@ -32,7 +32,7 @@ def begin_directory(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(directory / "logs", ignore_errors=True)
         (directory / "logs").mkdir()
-        for name in ("steps.jsonl", "result.json"):
+        for name in ("steps.jsonl", "result.json", "launch.json"):
             (directory / name).unlink(missing_ok=True)
     except OSError as error:
         raise AttuneError(f"cannot write the trial to {directory}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attune.errors import AttuneError, LayoutError
@@ -28,6 +28,8 @@ class ChosenLauncher:
 
     name: str
     reason: str
+    options: dict[str, str] = field(default_factory=dict)
+    """What the site tells it."""
 
     @property
     def simulated(self) -> bool:
@@ -35,16 +37,19 @@ class ChosenLauncher:
         return self.name == "simulated"
 
 
-def find_launcher(target: Target, name: str = "auto") -> ChosenLauncher:
+def find_launcher(
+    target: Target, name: str = "auto", options: dict[str, str] | None = None
+) -> ChosenLauncher:
     """The launcher of that name; `auto` takes the one that fits this machine.
 
     Raises:
-        AttuneError: no such launcher.
+        AttuneError: no such launcher, or an option that it has not.
     """
+    reason = f"--launcher {name}"
     if name == "auto":
-        chosen, reason = choose_launcher(target.cluster)
-        return ChosenLauncher(name=chosen, reason=reason)
-    return ChosenLauncher(name=load_launcher(name).name, reason=f"--launcher {name}")
+        name, reason = choose_launcher(target.cluster)
+    found = load_launcher(name, options)
+    return ChosenLauncher(name=found.name, reason=reason, options=options or {})
 
 
 def run_trial(
@@ -93,7 +98,7 @@ def run_trial(
         limit_s=limit_s,
         virtual=virtual or Virtual(),
     )
-    result = run(job, load_launcher(launcher.name), place, watch=_watching(watch))
+    result = run(job, load_launcher(launcher.name, launcher.options), place, watch=_watching(watch))
     return TrialRun(
         layout=write_layout(layout),
         directory=place,
