@@ -114,7 +114,7 @@ def _is_first_of_last_stage() -> bool:
     return (
         parallel_state.get_pipeline_model_parallel_rank() == last
         and parallel_state.get_tensor_model_parallel_rank() == 0
-        and parallel_state.get_data_parallel_rank() == 0
+        and parallel_state.get_data_parallel_rank(with_context_parallel=True) == 0
     )
 
 

@@ -15,6 +15,7 @@ from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
 from attune.rows.feed import Feed
 from attune.trial.result import Step
 from attune.trial.worker.config import WorkerConfig
+from attune.trial.worker.context import places_here
 from attune.trial.worker.failure import DivergenceError
 from attune.trial.worker.optimization import Optimization
 from attune.trial.worker.progress import Progress
@@ -37,6 +38,7 @@ class Training:
         self.microbatches = config.workload.global_batch // (
             config.layout.rows_per_microbatch * self.ranks
         )
+        self.places = places_here(config.workload.row_tokens)
         self.mask = _causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
 
     def run(self, progress: Progress) -> None:
@@ -97,18 +99,22 @@ class Training:
         width = self.config.layout.rows_per_microbatch
         for index in range(self.microbatches):
             first = (index * self.ranks + parallel_state.get_data_parallel_rank()) * width
-            yield to_device(self.rows.batch(step, range(first, first + width)), self.device)
+            batch = to_device(self.rows.batch(step, range(first, first + width)), self.device)
+            yield Microbatch(*(field[:, self.places] for field in batch))
 
     def _forward(self, batches: Iterator[Microbatch], chunk: Any) -> tuple[torch.Tensor, Any]:
         batch = next(batches)
-        positions = torch.arange(batch.tokens.shape[1], device=self.device).unsqueeze(0)
+        positions = self.places.to(self.device).unsqueeze(0)
         output = chunk(batch.tokens, positions, self.mask, labels=batch.labels)
         return output, partial(_loss, weights=batch.weights)
 
     def _mean(self, losses: list[dict[str, torch.Tensor]]) -> float:
-        """Every microbatch has the same number of rows, so the mean of means is the batch's."""
+        """Every microbatch has the same number of rows, so the mean of means is the batch's.
+
+        Context-parallel ranks hold parts of the same rows: their losses are summed.
+        """
         mean = torch.stack([entry["loss"] for entry in losses]).double().mean()
-        group = parallel_state.get_data_parallel_group()
+        group = parallel_state.get_data_parallel_group(with_context_parallel=True)
         torch.distributed.all_reduce(mean, group=group)
         return float(mean) / self.ranks
 
