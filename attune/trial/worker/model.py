@@ -16,6 +16,7 @@ from megatron.core.transformer.transformer_config import MLATransformerConfig, T
 from attune.catalog import Experts, Model
 from attune.catalog.model import Latent, RopeScaling
 from attune.layout.pipeline_layout import expand
+from attune.trial.worker import faults
 from attune.trial.worker.config import WorkerConfig
 from attune.trial.worker.layers import (
     ReplicatedLinear,
@@ -45,7 +46,8 @@ def transformer_config(config: WorkerConfig) -> TransformerConfig:
         ValueError, AssertionError: Megatron rejects the combination.
     """
     make = MLATransformerConfig if config.model.latent else TransformerConfig
-    return make(**_shape(config), **_parallelism(config), **_numerics(config), **_recompute(config))
+    settings = _shape(config) | _parallelism(config) | _numerics(config) | _recompute(config)
+    return make(**faults.spoil_transformer(config.options.fault, settings))
 
 
 def _shape(config: WorkerConfig) -> dict[str, Any]:
@@ -202,7 +204,7 @@ def _build_chunk(
     model, virtual = config.model, {"ignore_virtual": chunk is None, "vp_stage": chunk}
     return GPTModel(
         config=transformer,
-        transformer_layer_spec=_block(transformer, chunk),
+        transformer_layer_spec=_block(config, transformer, chunk),
         vocab_size=model.padded_vocabulary(config.layout.tp),
         max_sequence_length=config.workload.row_tokens,
         pre_process=parallel_state.is_pipeline_first_stage(**virtual),
@@ -215,13 +217,15 @@ def _build_chunk(
     )
 
 
-def _block(transformer: TransformerConfig, chunk: int | None) -> Any:
+def _block(config: WorkerConfig, transformer: TransformerConfig, chunk: int | None) -> Any:
     engine = has_transformer_engine()
     block = get_gpt_decoder_block_spec(
         transformer, use_transformer_engine=engine, normalization="RMSNorm", vp_stage=chunk
     )
     if not engine:
         _without_transformer_engine(block, transformer)
+    for layer in block.layer_specs:
+        faults.spoil_layer(config.options.fault, layer)
     return block
 
 

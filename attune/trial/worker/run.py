@@ -12,8 +12,8 @@ import torch
 from megatron.core import parallel_state, tensor_parallel
 
 from attune.rows.feed import Feed, open_feed
-from attune.trial.worker import cpu, memory
-from attune.trial.worker.config import WorkerConfig
+from attune.trial.worker import cpu, faults, memory
+from attune.trial.worker.config import Device, WorkerConfig
 from attune.trial.worker.model import (
     build_chunks,
     chunk_count,
@@ -44,16 +44,14 @@ def run(config: WorkerConfig) -> int:
     baseline = None
     try:
         progress.enter("start")
-        _die_with_parent()
         refuse_unsupported(config, int(os.environ["WORLD_SIZE"]), has_transformer_engine())
-        device = _prepare_device(config)
-        _make_process_groups(config)
+        device = start_rank(config.device)
+        make_model_parallel(config)
         progress.stage = parallel_state.get_pipeline_model_parallel_rank()
-        progress.writes_steps = _is_first_of_last_stage()
         # Opened before the baseline: the libraries that read rows are no memory of the model.
         feed = open_feed(config.workload, config.model.vocabulary)
         baseline = _baseline(config)
-        _train(config, feed, device, progress)
+        train(config, feed, device, progress)
     except Exception as error:
         memory.lift_limit()
         progress.log_failure(error)
@@ -66,14 +64,27 @@ def run(config: WorkerConfig) -> int:
     return 0
 
 
-def _train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
+def train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
+    """Builds the model and trains every step, in process groups that are made."""
     progress.enter("build")
+    progress.writes_steps = _is_first_of_last_stage()
+    config = faults.mistaken(config)
     transformer = transformer_config(config)
     chunks = build_chunks(config, transformer)
-    initialize_weights(chunks, config.model, config.workload.seed)
+    initialize_weights(chunks, config.model, config.workload.seed, config.options.fault)
+    faults.spoil_model(config.options.fault, chunks)
     training = Training(config, feed, build_optimization(config, transformer, chunks), device)
     training.run(progress)
     progress.enter("end")
+
+
+def start_rank(kind: Device) -> torch.device:
+    """This rank's device and its connection to the others."""
+    _die_with_parent()
+    device = _prepare_device(kind)
+    backend = "gloo" if kind == "cpu" else "nccl"
+    torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
+    return device
 
 
 def _die_with_parent() -> None:
@@ -81,8 +92,8 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _prepare_device(config: WorkerConfig) -> torch.device:
-    if config.device == "cpu":
+def _prepare_device(kind: Device) -> torch.device:
+    if kind == "cpu":
         memory.small_thread_stacks()
         torch.set_num_threads(1)
         cpu.prepare_megatron_for_cpu()
@@ -92,10 +103,9 @@ def _prepare_device(config: WorkerConfig) -> torch.device:
     return device
 
 
-def _make_process_groups(config: WorkerConfig) -> None:
+def make_model_parallel(config: WorkerConfig) -> None:
+    """Megatron's process groups of the layout."""
     layout, chunks = config.layout, chunk_count(config)
-    backend = "gloo" if config.device == "cpu" else "nccl"
-    torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=layout.tp,
         pipeline_model_parallel_size=layout.pp,

@@ -15,6 +15,7 @@ from megatron.core import parallel_state
 from megatron.core.models.gpt.gpt_model import GPTModel
 
 from attune.catalog import Model
+from attune.trial.worker.faults import spoil_name
 
 STANDARD_DEVIATION = 0.02
 """Megatron's default `--init-method-std`."""
@@ -31,12 +32,15 @@ _FUSED_NORM = {
 
 
 @torch.no_grad()
-def initialize_weights(chunks: list[GPTModel], model: Model, seed: int) -> None:
+def initialize_weights(
+    chunks: list[GPTModel], model: Model, seed: int, fault: str | None = None
+) -> None:
     """Sets every parameter of this rank's chunks."""
     for chunk in chunks:
         for local_name, parameter in chunk.named_parameters():
             name = global_name(chunk, local_name, model.tied_embeddings)
-            full = full_tensor(name, _full_shape(name, parameter, model), model, seed, parameter)
+            shape, source = _full_shape(name, parameter, model), spoil_name(fault, name)
+            full = full_tensor(source, shape, model, seed, parameter)
             parameter.copy_(_shard(_padded(full, name, parameter), name, parameter, model))
 
 
