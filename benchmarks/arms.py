@@ -36,6 +36,7 @@ class ArmSpec:
     auxiliary_loss: float = 0.0
     precision: Precision = "fp32"
     seed: int = 1234
+    global_batch: int = 8
 
     @property
     def job(self) -> Job:
@@ -47,7 +48,7 @@ class ArmSpec:
             workload=Workload(
                 precision=self.precision,
                 row_tokens=64,
-                global_batch=8,
+                global_batch=self.global_batch,
                 seed=self.seed,
                 optimization=values,
             ),

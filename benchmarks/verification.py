@@ -15,6 +15,7 @@ from pathlib import Path
 
 from attune.trial.worker.config import Fault
 from attune.verify import Verification
+from attune.workload import Precision
 from benchmarks.arms import ArmSpec, judge, train
 from benchmarks.verification_page import write_tables
 
@@ -92,13 +93,13 @@ def reference_of(arm: ArmSpec) -> ArmSpec:
     return replace(arm, layout=REFERENCE.layout, processes=2, fault=None)
 
 
-def honest_pairs(count: int, precision: str = "fp32") -> Iterator[tuple[ArmSpec, ArmSpec]]:
+def honest_pairs(count: int, precision: Precision = "fp32") -> Iterator[tuple[ArmSpec, ArmSpec]]:
     """Pairs of two layouts, each with weights and rows of its own seed."""
     for number in range(count):
         first, step = number % len(PAIRS), 1 + number // len(PAIRS) % (len(PAIRS) - 1)
         chosen = (PAIRS[first], PAIRS[(first + step) % len(PAIRS)])
         ours, theirs = (
-            ArmSpec(layout=layout, seed=1000 + number, precision=precision)  # type: ignore[arg-type]
+            ArmSpec(layout=layout, seed=1000 + number, precision=precision, global_batch=4)
             for layout in chosen
         )
         yield ours, theirs
