@@ -150,9 +150,9 @@ class _Member:
         rows: list[int],
         values: Floats,
     ) -> _Member:
-        from scipy.linalg import solve_triangular
+        from scipy.linalg import cholesky, solve_triangular
 
-        root: Floats = np.linalg.cholesky(amplitude**2 * near[rows] + common[rows] + apart)
+        root = cholesky(amplitude**2 * near[rows] + common[rows] + apart, lower=True)
         whitened = solve_triangular(root, values, lower=True)
         return cls(amplitude=amplitude, near=near, root=root, whitened=whitened)
 

@@ -24,6 +24,10 @@ from attune.search.study import Parameters
 if TYPE_CHECKING:
     import optuna
 
+_CAUTION = 0.5
+"""Power of P(fits) that the choice adds to the expected gain: a run out of memory costs its place
+in the budget and shows no time (virtual clusters: fewer of them, and the best as soon)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
@@ -43,10 +47,11 @@ class Scores:
         return self.queued[0] if self.queued else self.best()
 
     def best(self) -> int:
-        """The free candidate of largest expected gain; -1 where none is left."""
+        """The free candidate of largest expected gain, with caution; -1 where none is left."""
         if not self.free.any():
             return -1
-        return int(np.argmax(np.where(self.free, self.gain, -np.inf)))
+        careful = self.gain * self.believed.p_fits**_CAUTION
+        return int(np.argmax(np.where(self.free, careful, -np.inf)))
 
     @property
     def expected_gain(self) -> float:
