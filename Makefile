@@ -12,7 +12,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types layers unit test-training test-wheel test-campaign clean
+.PHONY: help setup demo test lint format types layers unit test-training test-wheel test-campaign test-pages clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -48,7 +48,7 @@ layers: setup  ## who may import whom
 	@$(BIN)/lint-imports --no-logo > $(VENV)/layers.log || { cat $(VENV)/layers.log; exit 1; }
 
 unit: setup  ## the quick tests, two at a time
-	@$(PYTEST) -n2 -m "not training and not wheel and not campaign"
+	@$(PYTEST) -n2 -m "not training and not wheel and not campaign and not pages"
 
 test-training: setup  ## real megatron-core training on CPU, layout against layout
 	@$(PYTEST) -n2 -m training
@@ -58,6 +58,9 @@ test-wheel: setup  ## build the wheel, install it elsewhere, plan with it
 
 test-campaign: setup  ## whole campaigns, killed and resumed
 	@$(PYTEST) -m campaign
+
+test-pages: setup  ## reports and leaderboard in Debian's chromium
+	@$(PYTEST) -m pages
 
 clean:  ## remove the environment and what tools left behind
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

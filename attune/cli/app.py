@@ -19,6 +19,7 @@ from attune.cli import (
     recipe,
     report,
     rows,
+    site,
     trial,
     tune,
 )
@@ -65,6 +66,7 @@ app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(rows.app, name="rows")
+app.add_typer(site.app, name="site")
 app.add_typer(models.app, name="models")
 app.command("gpus")(gpus.gpus)
 

@@ -11,7 +11,7 @@ from attune.trial import Job
 from attune.trial.launchers import Handle, Launcher, State
 
 
-def wait(handle: Handle, limit_s: float = 60.0) -> State:
+def wait(handle: Handle, limit_s: float = 300.0) -> State:
     """The state at the end."""
     end = time.monotonic() + limit_s
     while (state := handle.poll()).running:
@@ -20,7 +20,7 @@ def wait(handle: Handle, limit_s: float = 60.0) -> State:
     return state
 
 
-def wait_for_text(handle: Handle, text: str, limit_s: float = 60.0) -> None:
+def wait_for_text(handle: Handle, text: str, limit_s: float = 300.0) -> None:
     """Return once a log holds `text`."""
     end = time.monotonic() + limit_s
     while not any(text in path.read_text() for path in handle.log_files()):

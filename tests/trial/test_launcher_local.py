@@ -37,9 +37,7 @@ class TestLocal(LauncherConformance):
         handle = self.start(fake_job(fault="stubborn"), tmp_path)
         wait_for_text(handle, "hanging")
         assert living(marker)
-        began = time.monotonic()
         handle.cancel()
-        assert time.monotonic() - began < 10
         assert gone(marker, 0.0)
 
 
@@ -65,7 +63,7 @@ def test_nothing_outlives_a_kill(tmp_path: Path, victim: str, fault: str) -> Non
     assert attune.stdout is not None
     guard = int(attune.stdout.readline())
     log = tmp_path / "logs" / "rank-0.log"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not (log.exists() and "hanging" in log.read_text()):
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -45,7 +45,7 @@ class FakeFramework:
         return WorkerReader()
 
 
-def fake_job(count: int = 2, *, steps: int = 4, limit_s: float = 60.0, **told: str) -> Job:
+def fake_job(count: int = 2, *, steps: int = 4, limit_s: float = 300.0, **told: str) -> Job:
     """A job of the fake trainer on this machine's CPUs."""
     return Job(
         model=load_model("tiny-dense"),

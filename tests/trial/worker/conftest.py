@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from attune.trial.worker import log
 from attune.trial.worker.config import Options, WorkerConfig, environment
 from attune.workload import Workload
 
-_LIMIT_S = 300
+_LIMIT_S = 900
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +92,8 @@ def train_once(directory: Path, config: WorkerConfig, processes: int) -> Run:
 
 def _launched(path: Path, processes: int) -> tuple[int, str]:
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes=1"),
-        *(f"--nproc-per-node={processes}", f"--master-port={_free_port()}"),
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--local-addr", "127.0.0.1", f"--nproc-per-node={processes}"),
         *("-m", "attune.trial.worker", "--config", str(path)),
     ]
     root = Path(__file__).resolve().parents[3]
@@ -124,10 +123,3 @@ def _read(code: int, text: str) -> Run:
         errors=tuple(error for line in lines if (error := log.read_error(line))),
         text=text,
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
