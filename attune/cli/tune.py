@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -42,10 +42,26 @@ def tune(
     steps: Steps = None,
     rows: Rows = None,
     space: SpaceName = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option("--fix", help="Hold a dimension at one value, as tp=4; may be repeated."),
+    ] = None,
     reference: Annotated[
         Path | None,
         typer.Option("--reference", help="Recipe of the trusted layout [the model's own]."),
     ] = None,
+    warm_start: Annotated[
+        str | None,
+        typer.Option("--warm-start", help="Recipe file or experiment whose winner is tried first."),
+    ] = None,
+    objective: Annotated[
+        Literal["throughput", "cost", "time-to-tokens"],
+        typer.Option("--objective", help="What counts between several --count."),
+    ] = "throughput",
+    max_memory: Annotated[
+        float,
+        typer.Option("--max-memory", help="Share of the GPU's memory that may be used."),
+    ] = 1.0,
     launcher: LauncherName = "auto",
     virtual: VirtualName = "near",
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
@@ -97,7 +113,11 @@ def tune(
             "rows": rows,
         },
         space=space,
+        fix=fix or (),
         reference=reference,
+        warm_start=warm_start,
+        objective=objective,
+        max_memory=max_memory,
         launcher=launcher,
         virtual=virtual,
         trials=trials,

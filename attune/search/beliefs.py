@@ -99,7 +99,9 @@ class Beliefs:
     def bound(self, trials: Sequence[Seen], time: Belief) -> Floats:
         """[n] log(step time / predicted) below which a candidate beats the best so far."""
         predicted = self.candidates.step_s
-        done = [t.measured_s for t in trials if t.outcome == "completed" and t.measured_s]
+        limit = self.candidates.limit_gib
+        fitting = [t for t in trials if t.outcome == "completed" and (t.peak_gib or 0) <= limit]
+        done = [t.measured_s for t in fitting if t.measured_s]
         first = self.candidates.first_choice()
         best = min(done) if done else predicted[first] * np.exp(time.mean[first])
         bound: Floats = np.log(best / predicted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -13,6 +13,7 @@ from attune.catalog import parse
 from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs
 from attune.experiment.events import Event
+from attune.verbs.tune_start import find_warm_start, merge_held, read_fixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +31,15 @@ class TuneRequest:
     """Fields of the workload given one by one; they win over the file."""
     space: str | None = None
     """Name of a shipped search space, or the path of one."""
+    fix: Sequence[str] = ()
+    """Dimensions held at one value, such as `tp=4`."""
     reference: Path | None = None
     """Recipe of the reference arm."""
+    warm_start: str | None = None
+    """Recipe file or experiment whose winner is tried first, moved to the nearest legal layout."""
+    objective: Literal["throughput", "cost", "time-to-tokens"] = "throughput"
+    max_memory: float = 1.0
+    """Share of the GPU's memory that the winner may use."""
     launcher: str = "auto"
     virtual: Literal["near", "far", "adversarial"] = "near"
     trials: int = 12
@@ -125,7 +133,7 @@ def _trainable(inputs: Inputs) -> Inputs:
             f"{reason}; `attune plan` proposes a layout all the same, and --launcher simulated "
             "plays a campaign"
         )
-    return inputs.model_copy(update={"fixed": dict(framework.held)})
+    return inputs.model_copy(update={"fixed": merge_held(inputs.fixed, framework.held)})
 
 
 def _inputs(request: TuneRequest) -> Inputs:
@@ -150,14 +158,21 @@ def _inputs(request: TuneRequest) -> Inputs:
     if launcher == "auto":
         launcher, reason = choose_launcher(cluster)
     recipe = load_recipe(request.reference) if request.reference else None
+    warm = find_warm_start(request.warm_start) if request.warm_start else None
+    space = load_space(request.space or default_space(model))
     fields = {
         "experiment": request.name or _name(model.id, cluster.gpu.id, cluster.count),
         "model": model,
         "cluster": cluster,
         "workload": target.workload,
-        "space": load_space(request.space or default_space(model)),
+        "space": space,
+        "fixed": read_fixed(request.fix, space),
         "reference": write_layout(layout_of(recipe)) if recipe else None,
         "reference_source": str(request.reference or ""),
+        "warm_start": warm.layout if warm else None,
+        "warm_start_source": warm.source if warm else "",
+        "objective": request.objective,
+        "max_memory": request.max_memory,
         "launcher": launcher,
         "launcher_reason": reason,
         "virtual": request.virtual,
