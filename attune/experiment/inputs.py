@@ -31,6 +31,8 @@ class Inputs(BaseModel):
     warm_start_source: str = ""
     objective: Literal["throughput", "cost", "time-to-tokens"] = "throughput"
     """What counts between GPU counts; on one count all three put layouts in the same order."""
+    project: int | None = Field(None, gt=0)
+    """GPUs that the winner is meant for; the workload then holds this cluster's part of a batch."""
     max_memory: float = Field(1.0, gt=0, le=1)
     """Share of the GPU's memory that the winner may use."""
     framework: str = "megatron-core"

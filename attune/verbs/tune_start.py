@@ -1,4 +1,4 @@
-"""Where a campaign starts: dimensions held at one value, and a layout that won elsewhere."""
+"""Where a campaign starts: dimensions held, a layout that won elsewhere, a part of a cluster."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from attune.experiment import Experiment
 from attune.experiment.events import Completed
 from attune.layout import write_layout
 from attune.layout.dimensions import Space, hold
+from attune.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +98,20 @@ def merge_held(fixed: Mapping[str, Any], held: Mapping[str, Any]) -> dict[str, A
                 "out, or play the campaign with --launcher simulated"
             )
     return {**fixed, **held}
+
+
+def shrink(workload: Workload, count: int, target: int) -> Workload:
+    """The workload of `target` GPUs on `count`: as many rows per GPU.
+
+    Raises:
+        AttuneError: `target` is smaller, or the global batch does not divide so.
+    """
+    if target < count:
+        raise AttuneError(f"--project {target} is fewer GPUs than --count {count}; tune on fewer")
+    rows, rest = divmod(workload.global_batch * count, target)
+    if rest or not rows:
+        raise AttuneError(
+            f"a global batch of {workload.global_batch} on {target} GPUs is no whole number of "
+            f"rows on {count}; choose --count so that it divides"
+        )
+    return workload.model_copy(update={"global_batch": rows})
