@@ -11,6 +11,7 @@ from attune.cli.options import (
     ClusterFile,
     GlobalBatch,
     LauncherName,
+    LauncherOption,
     PrecisionName,
     Rows,
     RowTokens,
@@ -19,6 +20,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 if TYPE_CHECKING:
@@ -47,10 +49,15 @@ def tune(
         typer.Option("--reference", help="Recipe of the trusted layout [the model's own]."),
     ] = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
+    ] = None,
+    usd: Annotated[
+        float | None,
+        typer.Option("--usd", help="Hard limit on the cost of all runs, at the GPU's price."),
     ] = None,
     min_gain: Annotated[
         float,
@@ -102,11 +109,13 @@ def tune(
         virtual=virtual,
         trials=trials,
         gpu_hours=gpu_hours,
+        usd=usd,
         min_gain=min_gain,
         seed=seed,
         name=experiment_name,
         resume=resume,
-        worker_options=_pairs(worker_option or []),
+        launcher_options=pairs(launcher_option),
+        worker_options=pairs(worker_option),
     )
     campaign = prepare(request)
     if dry_run:
@@ -122,14 +131,6 @@ def tune(
         raise
     if history.state != "done":
         raise typer.Exit(1)
-
-
-def _pairs(options: list[str]) -> dict[str, str]:
-    """`name=value` words as a mapping."""
-    wrong = next((option for option in options if "=" not in option), None)
-    if wrong is not None:
-        raise typer.BadParameter(f"`{wrong}` is not of the form name=value")
-    return dict(option.split("=", 1) for option in options)
 
 
 def _question(campaign: Campaign) -> str:

@@ -29,6 +29,8 @@ class Inputs(BaseModel):
     framework: str = "megatron-core"
     launcher: str
     launcher_reason: str
+    launcher_options: dict[str, str] = {}
+    """What the site tells the launcher."""
     virtual: Literal["near", "far", "adversarial"] = "near"
     trials: int = Field(12, ge=1)
     """Candidates to try at most."""

@@ -12,6 +12,7 @@ import torch
 from megatron.core import parallel_state, tensor_parallel
 
 from attune.rows.feed import Feed, open_feed
+from attune.trial.probe import MemoryProbe
 from attune.trial.worker import cpu, memory
 from attune.trial.worker.config import WorkerConfig
 from attune.trial.worker.model import (
@@ -21,6 +22,7 @@ from attune.trial.worker.model import (
     transformer_config,
 )
 from attune.trial.worker.optimization import build_optimization
+from attune.trial.worker.probe_memory import join_fake_group, probe_memory
 from attune.trial.worker.progress import Progress
 from attune.trial.worker.refusal import refuse_unsupported
 from attune.trial.worker.training import Training
@@ -36,24 +38,27 @@ def run(config: WorkerConfig) -> int:
 
     Whatever goes wrong ends as one line of attune.trial.worker.log and exit code 1.
     """
+    probe = config.probe if isinstance(config.probe, MemoryProbe) else None
     progress = Progress(
-        rank=int(os.environ["RANK"]),
-        steps=config.workload.steps,
+        rank=probe.rank if probe else int(os.environ["RANK"]),
+        steps=probe.steps if probe else config.workload.steps,
         steps_file=config.steps_file,
     )
+    world = probe.world if probe else int(os.environ["WORLD_SIZE"])
     baseline = None
     try:
         progress.enter("start")
         _die_with_parent()
-        refuse_unsupported(config, int(os.environ["WORLD_SIZE"]), has_transformer_engine())
+        refuse_unsupported(config, world, has_transformer_engine())
         device = _prepare_device(config)
         _make_process_groups(config)
         progress.stage = parallel_state.get_pipeline_model_parallel_rank()
-        progress.writes_steps = _is_first_of_last_stage()
+        progress.writes_steps = config.probe is None and _is_first_of_last_stage()
+        progress.speaks = progress.speaks or probe is not None
         # Opened before the baseline: the libraries that read rows are no memory of the model.
         feed = open_feed(config.workload, config.model.vocabulary)
         baseline = _baseline(config)
-        _train(config, feed, device, progress)
+        _work(config, feed, device, progress)
     except Exception as error:
         memory.lift_limit()
         progress.log_failure(error)
@@ -64,6 +69,19 @@ def run(config: WorkerConfig) -> int:
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
     return 0
+
+
+def _work(
+    config: WorkerConfig,
+    feed: Feed,
+    device: torch.device,
+    progress: Progress,
+) -> None:
+    """Trains, or measures what the configuration asks for instead."""
+    if isinstance(config.probe, MemoryProbe):
+        probe_memory(config, config.probe, feed, device, progress)
+    else:
+        _train(config, feed, device, progress)
 
 
 def _train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
@@ -94,8 +112,11 @@ def _prepare_device(config: WorkerConfig) -> torch.device:
 
 def _make_process_groups(config: WorkerConfig) -> None:
     layout, chunks = config.layout, chunk_count(config)
-    backend = "gloo" if config.device == "cpu" else "nccl"
-    torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
+    if isinstance(config.probe, MemoryProbe):
+        join_fake_group(config.probe)
+    else:
+        backend = "gloo" if config.device == "cpu" else "nccl"
+        torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=layout.tp,
         pipeline_model_parallel_size=layout.pp,
