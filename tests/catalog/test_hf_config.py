@@ -221,6 +221,7 @@ def test_fields_of_inner_objects_and_of_lists_per_layer():
     assert model_of("dbrx").rope_base == 500_000
     experts = model_of("hunyuan-a13b").experts
     assert (experts.top_k, experts.ffn, experts.shared_ffn) == (8, 3072, 3072)
+    assert not experts.pre_softmax
 
 
 def test_a_language_model_two_configs_deep_is_read():

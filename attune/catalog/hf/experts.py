@@ -85,7 +85,7 @@ def _score(fields: Fields, rules: ExpertRules) -> str:
 
 
 def _softmax_first(fields: Fields, rules: ExpertRules) -> bool:
-    if "norm_topk_prob" in fields.data or "norm_topk_prob" in fields.rules.defaults:
+    if fields.keys("norm_topk_prob") or "norm_topk_prob" in fields.rules.defaults:
         return not fields.boolean("norm_topk_prob")
     return rules.pre_softmax
 
