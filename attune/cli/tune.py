@@ -79,6 +79,16 @@ def tune(
     launcher: LauncherName = "auto",
     launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
+    advisor: Annotated[
+        Literal["rules", "none", "llm"],
+        typer.Option("--advisor", help="Who reads each run and says what to test next."),
+    ] = "rules",
+    attribution_trials: Annotated[
+        int,
+        typer.Option(
+            "--attribution-trials", min=0, help="Runs for measuring where the gain comes from."
+        ),
+    ] = 0,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
@@ -141,6 +151,8 @@ def tune(
         max_memory=max_memory,
         launcher=launcher,
         virtual=virtual,
+        advisor=advisor,
+        attribution_trials=attribution_trials,
         trials=trials,
         gpu_hours=gpu_hours,
         usd=usd,

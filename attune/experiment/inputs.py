@@ -41,6 +41,10 @@ class Inputs(BaseModel):
     launcher_options: dict[str, str] = {}
     """What the site tells the launcher."""
     virtual: Literal["near", "far", "adversarial"] = "near"
+    advisor: Literal["rules", "none", "llm"] = "rules"
+    """Who reads each run and supposes what would be faster."""
+    attribution_trials: int = Field(0, ge=0)
+    """Runs that may be spent on measuring where the winner's gain comes from."""
     trials: int = Field(12, ge=1)
     """Candidates to try at most."""
     gpu_hours: float | None = Field(None, gt=0)

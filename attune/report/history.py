@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from attune.experiment.events import (
+    Advised,
+    Attributed,
     Completed,
     Enumerated,
     Event,
     Finished,
     Interrupted,
+    Judged,
     Progress,
     Proposed,
     ReferenceChosen,
@@ -35,6 +38,9 @@ class History:
     reasons: tuple[tuple[int, str], ...] = ()
     """Why each run was proposed, by its number."""
     interrupted: tuple[Interrupted, ...] = ()
+    advised: tuple[Advised, ...] = ()
+    judged: tuple[Judged, ...] = ()
+    attributed: Attributed | None = None
     stopped: Stopped | None = None
     verified: tuple[Verified, ...] = ()
     completed: Completed | None = None
@@ -91,6 +97,12 @@ class History:
             case Interrupted():
                 both = (*self.interrupted, event)
                 return replace(self, running=None, progress=None, interrupted=both)
+            case Advised():
+                return replace(self, advised=(*self.advised, event))
+            case Judged():
+                return replace(self, judged=(*self.judged, event))
+            case Attributed():
+                return replace(self, attributed=event)
             case Stopped():
                 return replace(self, stopped=event)
             case Verified():

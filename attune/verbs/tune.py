@@ -49,6 +49,10 @@ class TuneRequest:
     launcher_options: dict[str, str] = field(default_factory=dict)
     """What the site tells the launcher."""
     virtual: Literal["near", "far", "adversarial"] = "near"
+    advisor: Literal["rules", "none", "llm"] = "rules"
+    """Who reads each run and supposes what would be faster."""
+    attribution_trials: int = 0
+    """Runs that may be spent on measuring where the winner's gain comes from."""
     trials: int = 12
     gpu_hours: float | None = None
     usd: float | None = None
@@ -182,6 +186,8 @@ def _inputs(request: TuneRequest) -> Inputs:
         "launcher_reason": reason,
         "launcher_options": request.launcher_options,
         "virtual": request.virtual,
+        "advisor": request.advisor,
+        "attribution_trials": request.attribution_trials,
         "trials": request.trials,
         "gpu_hours": _budget(request, cluster.gpu),
         "min_gain": request.min_gain,
