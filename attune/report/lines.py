@@ -151,10 +151,10 @@ def contribution_line(part: Contribution) -> str:
         f"(+- {part.deviation_percent:.1f}), {part.provenance}"
     )
     if part.before_tokens is not None and part.after_tokens is not None:
-        runs = " and ".join(map(str, part.runs))
+        runs = ", ".join(map(str, part.runs))
         told += (
-            f" by runs {runs}: {number(part.before_tokens)} to {number(part.after_tokens)} "
-            "tokens/s/GPU"
+            f"; {number(part.before_tokens)} to {number(part.after_tokens)} tokens/s/GPU in runs "
+            f"{runs}"
         )
     return told
 

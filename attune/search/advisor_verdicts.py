@@ -72,3 +72,14 @@ def run_noise(run: Finished) -> float:
     """Relative deviation of a run's mean step time: of its steps, and between runs."""
     steps = (run.step_time_cv_percent or 0.0) / 100 / sqrt(_TIMED_STEPS)
     return sqrt(steps**2 + NOISE**2)
+
+
+def verdict_notes(standing: Standing) -> list[str]:
+    """Sentences for the recipe: every hypothesis that was tested, and what came of it."""
+    supposed = {hypothesis.number: hypothesis for hypothesis in hypotheses(standing)}
+    return [
+        f"Hypothesis {e.hypothesis}, {e.verdict} (runs {supposed[e.hypothesis].base} and {e.run}): "
+        f"{supposed[e.hypothesis].words}; {e.words}."
+        for e in standing.events
+        if isinstance(e, Judged) and e.hypothesis in supposed
+    ]
