@@ -27,7 +27,7 @@ def feed_rows(tree: ast.Module) -> None:
     """Has the provider of attune take the place of the script's before its main part."""
     place = next((i for i, node in enumerate(tree.body) if is_main(node)), None)
     if place is None:
-        sys.exit("the pretraining script has no `if __name__ == \"__main__\":`; give no rows")
+        sys.exit('the pretraining script has no `if __name__ == "__main__":`; give no rows')
     provider = "from attune_rows_dataset import datasets_provider"
     name = "train_valid_test_datasets_provider"
     tree.body[place:place] = ast.parse(f"{provider} as {name}").body
