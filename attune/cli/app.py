@@ -16,6 +16,7 @@ from attune.cli import (
     explain,
     export,
     gpus,
+    mcp,
     models,
     nodes,
     plan,
@@ -74,6 +75,7 @@ app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
 app.command("report")(report.report)
 app.command("export")(export.export)
+app.command("mcp")(mcp.mcp)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")

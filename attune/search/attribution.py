@@ -170,7 +170,7 @@ def _contribution(
     bit = 1 << step
     before, after = next((found[a], found[b]) for a, b in zip(shown, shown[1:]) if a ^ b == bit)
     both = bool(before.runs and after.runs)
-    ends = found[0].layout, found[-1].layout
+    ends = write_layout(steps.start), write_layout(steps.end)
     words = [knob_words(*ends, knob) for knob in steps.groups[step]]
     return Contribution(
         knob=" with ".join(steps.groups[step]),

@@ -81,7 +81,7 @@ def test_each_symptom_is_seen_where_it_is(symptom, layout, changes):
 
 
 def test_findings_come_with_figures_in_words_the_strongest_first():
-    found = diagnose(observed("pp=4 ep=8", shares={"bubble": 0.1, "expert": 0.25}))
+    found = diagnose(observed("ep=8", shares={"data": 0.1, "expert": 0.25}))
     assert found[0].symptom == "exposed all-to-all" and "25%" in found[0].detail
     assert [f.strength for f in found] == sorted((f.strength for f in found), reverse=True)
 
