@@ -164,9 +164,7 @@ class Actions:
         )
         inputs = tune(request).inputs
         folder = experiments_folder() / inputs.experiment
-        item = Item(
-            id=inputs.experiment, folder=folder, reserved_gpu_hours=inputs.gpu_hours or 0.0
-        )
+        item = Item(id=inputs.experiment, folder=folder, reserved_gpu_hours=inputs.gpu_hours or 0.0)
         return self._run(item, lambda: Experiment.create(inputs))
 
     def resume_campaign(self, experiment: Id) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def draw_report(report: Report, console: Console) -> None:
         if unproven := unproven_notice(history.started):
             say(console, unproven)
     _draw_runs(history, console)
-    for event in (*history.advised, *history.judged):
-        for line in lines(event):
+    for told in (*map(lines, history.advised), *map(lines, history.judged)):
+        for line in told:
             say(console, line)
     if history.attributed:
         for line in lines(history.attributed):

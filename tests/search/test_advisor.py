@@ -5,22 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from advisor_runs import begin, finished
 
-from attune.catalog import load_cluster, load_model
 from attune.estimate.step_time import TIME_PARTS
-from attune.experiment import Experiment, Inputs
-from attune.experiment.events import Advised, Finished, Hypothesis, Judged, Prediction, Proposed
+from attune.experiment.events import Advised, Finished, Hypothesis, Judged, Proposed
 from attune.layout import LayoutTable, parse_layout
-from attune.layout.space import Space
 from attune.search.advisor_knobs import knob_words, one_knob_away
 from attune.search.advisor_rules import RULES, Observed, diagnose
 from attune.search.advisor_verdicts import judge, judgements
 from attune.search.campaign import run_campaign
 from attune.search.notes import KNOBS, knobs_changed
 from attune.search.progress import Standing
-from attune.workload import Workload
-
-PREDICTED = Prediction(step_s=10.0, low_s=9.0, high_s=11.0, peak_gib=50.0, p_fits=0.9)
 
 
 def observed(layout: str = "tp=2 pp=4 ep=8", **changes: object) -> Observed:
@@ -36,22 +31,6 @@ def observed(layout: str = "tp=2 pp=4 ep=8", **changes: object) -> Observed:
         "load": 1.0,
     }
     return Observed(**fields | changes)  # type: ignore[arg-type]
-
-
-def finished(run: int, layout: str, step_s: float | None, **changes: object) -> Finished:
-    fields = {
-        "run": run,
-        "purpose": "candidate",
-        "layout": layout,
-        "outcome": "completed" if step_s else "out_of_memory",
-        "step_time_s": step_s,
-        "step_time_cv_percent": 1.0,
-        "tokens_per_s_per_gpu": 1000 / step_s if step_s else None,
-        "gpu_hours": 1.0,
-        "predicted": PREDICTED,
-        "provenance": "measured",
-    }
-    return Finished.model_validate(fields | changes)
 
 
 def symptoms(seen: Observed) -> set[str]:
@@ -108,7 +87,13 @@ def test_rows_one_knob_away_are_those_that_one_turn_reaches():
 
 @pytest.mark.parametrize(
     ("step_s", "verdict"),
-    [(9.0, "confirmed"), (10.0, "refuted"), (11.0, "refuted"), (9.66, "unclear"), (None, "refuted")],
+    [
+        (9.0, "confirmed"),
+        (10.0, "refuted"),
+        (11.0, "refuted"),
+        (9.66, "unclear"),
+        (None, "refuted"),
+    ],
 )
 def test_a_trial_confirms_or_refutes(step_s, verdict):
     supposed = hypothesis(10.0)
@@ -143,23 +128,6 @@ def hypothesis(expected: float) -> Hypothesis:
         low_percent=0.0,
         high_percent=20.0,
         source="rules",
-    )
-
-
-def begin(name: str, advisor: str) -> Experiment:
-    return Experiment.create(
-        Inputs(
-            experiment=name,
-            model=load_model("qwen3-30b-a3b"),
-            cluster=load_cluster("h100", 16),
-            workload=Workload(),
-            space=Space(name="small", tp=(1, 2), pp=(1, 2, 4), vpp=(1, 2), ep=(4, 8, 16)),
-            launcher="simulated",
-            launcher_reason="asked for",
-            advisor=advisor,  # type: ignore[arg-type]
-            trials=5,
-            min_gain=0.0,
-        )
     )
 
 
