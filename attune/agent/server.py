@@ -9,6 +9,8 @@ from typing import Any
 from attune.agent.actions import Actions
 from attune.agent.limits import Limits
 from attune.agent.questions import QUESTIONS
+from attune.agent.results import Results
+from attune.agent.work import Work
 from attune.errors import AttuneError, LayoutError
 
 _INSTRUCTIONS = (
@@ -27,15 +29,15 @@ def serve(limits: Limits) -> None:
         AttuneError: the package `mcp` is missing, or the limits do not hold an agent.
     """
     limits.check()
-    actions = Actions(limits)
-    server = build_server(actions)
+    work = Work(limits)
+    server = build_server(limits, work)
     try:
         server.run("stdio")
     finally:
-        actions.close()
+        work.close()
 
 
-def build_server(actions: Actions) -> Any:
+def build_server(limits: Limits, work: Work) -> Any:
     """The server with every tool.
 
     Raises:
@@ -50,7 +52,7 @@ def build_server(actions: Actions) -> Any:
     server = MCPServer(
         "attune", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
-    for tool in (*QUESTIONS, *actions.tools):
+    for tool in (*QUESTIONS, *Actions(limits, work).tools, *Results(work).tools):
         server.add_tool(_told(tool))
     return server
 

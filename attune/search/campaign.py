@@ -22,8 +22,8 @@ from attune.experiment.events import (
 from attune.experiment.requests import forget_requests
 from attune.layout import Layout, parse_layout, write_layout
 from attune.layout.nearest import nearest_layout
-from attune.search.advisor import Advisor
 from attune.search.advisers import load_adviser
+from attune.search.advisor import Advisor
 from attune.search.candidates import Candidates, Funnel, find_candidates
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference

@@ -116,6 +116,20 @@ def test_each_hypothesis_is_judged_once():
     assert not list(judgements(Standing([*events, due])))
 
 
+def test_a_fault_is_judged_only_when_the_layout_is_given_up():
+    lost = finished(1, "pp=2", None, outcome="infrastructure")
+    events = [
+        finished(0, "pp=4", 10.0),
+        Advised(run=0, findings=(), hypothesis=hypothesis(5.0)),
+        lost,
+    ]
+    assert not list(judgements(Standing(events)))
+    again = lost.model_copy(update={"run": 2})
+    assert [e.verdict for e in judgements(Standing([*events, again]))] == ["unclear"]
+    better = finished(2, "pp=2", 9.0)
+    assert [e.verdict for e in judgements(Standing([*events, better]))] == ["confirmed"]
+
+
 def hypothesis(expected: float) -> Hypothesis:
     return Hypothesis(
         number=1,
