@@ -9,8 +9,10 @@ import typer
 
 from attune.cli.options import (
     AsJson,
+    Checkout,
     ClusterFile,
     Count,
+    FrameworkName,
     GlobalBatch,
     GpuName,
     LauncherName,
@@ -39,6 +41,8 @@ def trial(
     precision: PrecisionName = None,
     steps: Steps = None,
     rows: Rows = None,
+    framework: FrameworkName = "megatron-core",
+    checkout: Checkout = None,
     launcher: LauncherName = "auto",
     virtual: VirtualName = "near",
     seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
@@ -60,6 +64,7 @@ def trial(
     from attune.report.trial import draw_trial, step_line
     from attune.report.words import say
     from attune.trial.job import Virtual
+    from attune.trial.setup import read_setup
     from attune.verbs.explain import read_layout
     from attune.verbs.target import find_target
     from attune.verbs.trial import find_launcher, run_trial
@@ -72,6 +77,7 @@ def trial(
         "rows": rows,
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
+    trainer, setup = read_setup(framework, checkout=checkout)
     chosen = find_launcher(target, launcher)
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Run {target.workload.steps} steps of {target.words} ({chosen.name})?")
@@ -80,6 +86,8 @@ def trial(
         target,
         read_layout(layout),
         launcher=chosen,
+        framework=trainer,
+        setup=setup,
         directory=output,
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,

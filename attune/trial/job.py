@@ -31,7 +31,7 @@ class Job:
     workload: Workload
     layout: Layout
     framework: str = "megatron-core"
-    setup: Setup = Setup()
+    setup: Setup = field(default_factory=Setup)
     """How the framework is installed, and what of the user's it trains with."""
     purpose: Purpose = "trial"
     run: int = 0

@@ -16,6 +16,7 @@ from attune.trial.job import Job, Virtual
 from attune.trial.launchers import choose_launcher, load_launcher
 from attune.trial.result import Step
 from attune.trial.runner import read_result, run
+from attune.trial.setup import Setup
 from attune.verbs.suggest import suggestions
 from attune.verbs.target import Target
 
@@ -50,6 +51,8 @@ def run_trial(
     layout: Layout,
     *,
     launcher: ChosenLauncher,
+    framework: str = "megatron-core",
+    setup: Setup | None = None,
     directory: Path | None = None,
     virtual: Virtual | None = None,
     limit_s: float = 1800.0,
@@ -61,6 +64,8 @@ def run_trial(
         target: model, cluster and workload.
         layout: what to run; it must be legal.
         launcher: what starts it.
+        framework: what trains.
+        setup: how the framework is installed, and what of the user's it trains with.
         directory: where the trial's files go; None takes the next free one.
         virtual: the virtual cluster of a simulated run.
         limit_s: wall time after which the run is stopped as `timed_out`.
@@ -71,7 +76,8 @@ def run_trial(
         AttuneError: the directory holds a trial already, the rows are not those of their
             manifest, or the launcher cannot start.
     """
-    _refuse_illegal(target, layout)
+    setup = setup or Setup()
+    _refuse_illegal(target, layout, framework, setup)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
     place = _free_directory(directory)
     job = Job(
@@ -79,6 +85,8 @@ def run_trial(
         cluster=target.cluster,
         workload=workload,
         layout=layout,
+        framework=framework,
+        setup=setup,
         limit_s=limit_s,
         virtual=virtual or Virtual(),
     )
@@ -103,8 +111,8 @@ def _watching(watch: Callable[[Step], None] | None) -> Callable[[Step], bool] | 
     return sees
 
 
-def _refuse_illegal(target: Target, layout: Layout) -> None:
-    setting = Setting.of(target.model, target.cluster, target.workload)
+def _refuse_illegal(target: Target, layout: Layout, framework: str, setup: Setup) -> None:
+    setting = Setting.of(target.model, target.cluster, target.workload, framework, setup.version)
     broken = broken_rules(setting, layout)
     if broken:
         first = broken[0]

@@ -247,5 +247,3 @@ def _weights(job: Job) -> Overrides:
             "checkpoint.load_rng": False,
         }
     return fields
-
-

@@ -63,9 +63,7 @@ def lines_of(job: Job, fault: Fault | None = None) -> Iterator[Line]:
     from attune.layout.rules import Setting, broken_rules
 
     voice = load_voice(job)
-    setting = Setting.of(
-        job.model, job.cluster, job.workload, job.framework, job.setup.version
-    )
+    setting = Setting.of(job.model, job.cluster, job.workload, job.framework, job.setup.version)
     refused = [b for b in broken_rules(setting, job.layout) if not b.rule.silent]
     if refused:
         return refuse(job, voice, refused[0].message)

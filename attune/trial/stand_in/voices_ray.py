@@ -50,7 +50,9 @@ class SlimeVoice:
             [
                 self._said(rank, self._step_file, metrics),
                 # The first data fetch prints a line of the same name without a step's time.
-                self._said(rank, "rollout.py:1227", f"perf {step.step}: {{'perf/rollout_time': 1}}"),
+                self._said(
+                    rank, "rollout.py:1227", f"perf {step.step}: {{'perf/rollout_time': 1}}"
+                ),
                 self._said(rank, self._perf_file, perf),
             ]
         )
