@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from attune.catalog.loader import nearest
+from attune.catalog.names import nearest
 
 _FOLDER = Path(__file__).resolve().parent / "frameworks" / "flags"
 Version = tuple[int, int]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from attune.catalog.loader import nearest, parse, read_yaml
+from attune.catalog.names import nearest
+from attune.catalog.yaml_file import parse, read_yaml
 from attune.errors import AttuneError
 
 _FOLDER = Path(__file__).resolve().parent / "frameworks"

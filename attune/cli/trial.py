@@ -9,6 +9,7 @@ import typer
 
 from attune.cli.options import (
     AsJson,
+    CalibrationFile,
     Checkout,
     ClusterFile,
     Count,
@@ -16,6 +17,7 @@ from attune.cli.options import (
     GlobalBatch,
     GpuName,
     LauncherName,
+    LauncherOption,
     ModelName,
     PrecisionName,
     Rows,
@@ -24,6 +26,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 
@@ -44,12 +47,14 @@ def trial(
     framework: FrameworkName = "megatron-core",
     checkout: Checkout = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
     time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory of the trial.")
     ] = None,
+    calibration: CalibrationFile = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +83,7 @@ def trial(
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
     trainer, setup = read_setup(framework, checkout=checkout)
-    chosen = find_launcher(target, launcher)
+    chosen = find_launcher(target, launcher, pairs(launcher_option))
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Run {target.workload.steps} steps of {target.words} ({chosen.name})?")
     told = console()
@@ -92,6 +97,7 @@ def trial(
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,
         watch=None if as_json else lambda step: say(told, step_line(step, target.workload.steps)),
+        calibration=calibration,
     )
     show(run, draw_trial, as_json)
     if not run.completed:

@@ -117,6 +117,7 @@ _STACKS = {
     "megatron-core": _MEGATRON,
     "megatron-lm": _MEGATRON,
     "megatron-bridge": _MEGATRON,
+    "command": _MEGATRON,  # the user's own trainer is taken for one on Megatron
     # Both compute the loss on float32 copies of the logits, whatever fusion is asked for.
     "miles": replace(_MEGATRON, loss_copies=10.0),
     "slime": replace(_MEGATRON, loss_copies=10.0, host_weight_copies=1),

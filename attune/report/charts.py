@@ -12,7 +12,7 @@ from typing import Any
 from attune.experiment.events import Finished
 from attune.report.arms import Arm, ExperimentReport
 from attune.report.words import gib, number, percent, seconds
-from attune.verify.checks import layout_bound
+from attune.verify.noise import layout_bound
 
 Figure = dict[str, Any]
 Cells = tuple[str, ...]

@@ -89,6 +89,8 @@ def with_reference(
     workload: Workload,
     candidates: Candidates,
     reference: Layout,
+    framework: str = "megatron-core",
+    framework_version: str | None = None,
 ) -> Candidates:
     """`candidates`, with the reference's row added when the space does not hold it.
 
@@ -97,10 +99,12 @@ def with_reference(
     """
     if candidates.find(reference) is not None:
         return candidates
-    broken = broken_rules(Setting.of(model, cluster, workload), reference)
+    setting = Setting.of(model, cluster, workload, framework, framework_version)
+    broken = broken_rules(setting, reference)
     if broken:
         raise AttuneError(
             f"the reference `{write_layout(reference)}` cannot run here: {broken[0].message}; "
             f"{broken[0].cure}"
         )
-    return candidates.having(judge(model, cluster, workload, LayoutTable.of([reference])))
+    added = judge(model, cluster, workload, LayoutTable.of([reference]), framework=framework)
+    return candidates.having(added)

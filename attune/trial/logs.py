@@ -11,7 +11,7 @@ from typing import Protocol
 from attune.trial.failures import CLASSES
 from attune.trial.findings import Finding, classify
 from attune.trial.prefix import strip, time_of
-from attune.trial.result import RankMemory, Step
+from attune.trial.result import HeldMemory, LayerPass, RankMemory, Step
 from attune.trial.tracebacks import Traceback
 
 _CHUNK = 1 << 18
@@ -29,7 +29,7 @@ class Phase(str):
     __slots__ = ()
 
 
-Reading = Step | RankMemory | Finding | Phase
+Reading = Step | RankMemory | HeldMemory | LayerPass | Finding | Phase
 
 
 class LogReader(Protocol):
@@ -80,6 +80,8 @@ class RunLog:
     def __init__(self, reader: LogReader) -> None:
         self.steps: list[Step] = []
         self.ranks: dict[int, RankMemory] = {}
+        self.held: list[HeldMemory] = []
+        self.layers: list[LayerPass] = []
         self._reader = reader
         self._tails: dict[Path, _Tail] = {}
         self._looks = 0
@@ -88,6 +90,11 @@ class RunLog:
     def findings(self) -> list[Finding]:
         """The first line of each class in each log."""
         return [found for tail in self._tails.values() for found in tail.findings.values()]
+
+    @property
+    def done(self) -> int:
+        """Steps that were logged; of a layer probe, kinds of layer."""
+        return len(self.steps) + len(self.layers)
 
     def look(self, files: list[Path]) -> Iterator[Step]:
         """Read on in all logs; yields each step that is new."""
@@ -117,6 +124,10 @@ class RunLog:
                 yield reading
         elif isinstance(reading, RankMemory):
             self._remember(reading)
+        elif isinstance(reading, HeldMemory):
+            self.held.append(reading)
+        elif isinstance(reading, LayerPass):
+            self.layers.append(reading)
         elif isinstance(reading, Phase):
             tail.phase = str(reading)
         # Two ranks may have written into one line: an error can follow what the reader knew.

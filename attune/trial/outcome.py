@@ -37,6 +37,7 @@ def decide(
     exit_code: int | None,
     stopped: Stopped | None = None,
     on_cpu: bool = False,
+    trains: bool = True,
 ) -> Verdict:
     """The outcome of a run.
 
@@ -50,12 +51,13 @@ def decide(
         exit_code: of the whole job; minus the signal for one that a signal ended.
         stopped: why attune ended it, if it did.
         on_cpu: the host trains, so its allocators' failures are the trainer's out of memory.
+        trains: losses mean something; those of a probe do not.
     """
-    diverged = next((step for step in log.steps if not _finite(step)), None)
+    diverged = next((step for step in log.steps if trains and not _finite(step)), None)
     if stopped == "cancelled" or (stopped == "pruned" and diverged is None):
         return Verdict(outcome=stopped, evidence=f"stopped after {len(log.steps)} steps")
     found = _first(log.findings)
-    whole = len(log.steps) >= steps_asked
+    whole = log.done >= steps_asked
     # Where attune ended the run, exits are its own doing.
     decisive = found is not None and CLASSES[found.log_class].weight < (2 if stopped else 3)
     if found is not None and decisive and not (whole and exit_code == 0):
@@ -71,7 +73,7 @@ def decide(
     if not whole:
         return Verdict(
             outcome="incomplete",
-            evidence=f"{len(log.steps)} of {steps_asked} steps, exit code 0 and no error",
+            evidence=f"{log.done} of {steps_asked} steps, exit code 0 and no error",
             advice="read the end of the logs of all ranks",
         )
     return Verdict(outcome="completed")

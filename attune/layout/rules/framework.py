@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,8 @@ def _restrictions(setting: Setting) -> Iterator[tuple[str, Restriction]]:
 
 
 def _with(layout: Layout, name: str, value: Value) -> Layout:
-    changed: Layout = replace(layout, **{name: value})
+    change: dict[str, Any] = {name: value}
+    changed: Layout = replace(layout, **change)
     return changed
 
 

@@ -137,12 +137,13 @@ def gradient_flags(workload: Workload) -> Flags:
 
 def precision_flags(workload: Workload) -> Flags:
     """The type of activations and weights in the layers."""
-    return {
+    flags: dict[str, Flags] = {
         "bf16": {"--bf16": True},
         "fp16": {"--fp16": True},
         "fp32": {},
         "fp8": {"--bf16": True, "--fp8-format": "hybrid"},
-    }[workload.precision]
+    }
+    return flags[workload.precision]
 
 
 def routing_flags(job: Job) -> Flags:

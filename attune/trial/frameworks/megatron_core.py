@@ -18,6 +18,8 @@ from attune.trial.worker.log import (
     PHASE,
     WorkerError,
     read_error,
+    read_held,
+    read_layer,
     read_memory,
     read_step,
 )
@@ -46,7 +48,7 @@ class MegatronCore:
     def refuses(self, job: Job) -> str | None:
         # What needs Transformer Engine is known only where it runs; the worker says it there.
         config = _config(job)
-        return find_reason(config, job.cluster.count, transformer_engine=config.device == "cuda")
+        return find_reason(config, job.world, transformer_engine=config.device == "cuda")
 
     def refuses_model(self, job: Job) -> str | None:
         return find_model_reason(_config(job))
@@ -86,7 +88,7 @@ class WorkerReader:
             return Finding(log_class="SECONDARY", line=echo["message"])
         if error := read_error(line):
             return _finding(error)
-        return read_step(line) or read_memory(line)
+        return read_step(line) or read_memory(line) or read_held(line) or read_layer(line)
 
 
 def _finding(error: WorkerError) -> Finding:
@@ -121,6 +123,7 @@ def _config(job: Job) -> WorkerConfig:
     return WorkerConfig(
         model=job.model,
         workload=job.workload.model_copy(update={"rows": place}),
+        probe=job.probe,
         layout=job.layout,
         device=device,
         memory_gib=job.cluster.gpu.memory_gib if device == "cpu" else None,

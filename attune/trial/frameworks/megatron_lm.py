@@ -73,11 +73,9 @@ class MegatronLM:
             AttuneError: a flag that this version of Megatron-LM does not have.
         """
         checkout = job.setup.checkout
-        environment = {**self.facts.environment, **job.setup.environment}
-        paths = filter(None, [checkout, environment.get("PYTHONPATH")])
         return Command(
             argv=(_ENTRY, f"{checkout}/{job.setup.script or _SCRIPT}", *words(self.flags(job))),
-            environment={**environment, "PYTHONPATH": ":".join(paths)},
+            environment={**self.facts.environment, **job.setup.environment},
             files={name: file_text(name) for name in (_ENTRY, _DATASET)},
             processes_per_node=job.cluster.per_node,
             nodes=job.cluster.nodes,

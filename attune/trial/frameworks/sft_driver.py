@@ -97,7 +97,7 @@ class SftDriver:
         """
         return Command(
             argv=(DRIVER,),
-            environment={"RAY_DEDUP_LOGS": "0", **self.environment(job)},
+            environment=self.environment(job),
             files={
                 DRIVER: file_text(DRIVER),
                 CONFIG: json.dumps(self._config(job, job.setup.probe_memory), indent=2) + "\n",

@@ -13,9 +13,9 @@ from attune.trial.outcome import Verdict, decide
 from attune.trial.prefix import strip
 
 ITERATION = (
-    " [2026-01-01 00:0{n}:00.123456] iteration        {k}/      20 | consumed samples:          640 "
+    " [2026-01-01 00:0{n}:00.123456] iteration        {k}/      20 | consumed samples:   640 "
     "| elapsed time per iteration (ms): 5449.3 | throughput per GPU (TFLOP/s/GPU): 236.4 | "
-    "learning rate: 1.500000E-04 | global batch size:   128 | lm loss: 1.08E+01 | loss scale: 1.0 | "
+    "learning rate: 1.500000E-04 | global batch size:   128 | lm loss: 1.08E+01 | loss scale: 1 | "
     "grad norm: 2.100 | number of skipped iterations:   0 | number of nan iterations:   0 |"
 )
 STEP = (

@@ -20,6 +20,8 @@ def main() -> None:
     words = [*config["before"], *model_args(config["model_args"], checkout), *config["after"]]
     words = [filled(word) for word in words]
     paths = [str(Path.cwd()), checkout, *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Ray would show one rank's line of many alike, and memory differs by rank.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     script = str(Path(checkout) / config["script"])
     sys.stdout.flush()
