@@ -11,6 +11,7 @@ import typer
 
 from attune.cli import (
     diagnose,
+    doctor,
     experiments,
     explain,
     export,
@@ -69,6 +70,7 @@ app.command("watch")(watch.watch)
 app.command("stop")(stop.stop)
 app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
+app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)

@@ -65,6 +65,14 @@ class RayLauncher:
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         if self.options.python == sys.executable:
             refuse_missing(modules)
+        self.reach()
+
+    def reach(self) -> None:
+        """See that the cluster answers.
+
+        Raises:
+            AttuneError: it does not, or the client is not installed.
+        """
         self._client()
 
     def start(self, job: Job, command: Command, directory: Path) -> RayHandle:
