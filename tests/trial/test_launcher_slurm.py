@@ -10,7 +10,7 @@ import pytest
 from trial_jobs import FakeFramework, fake_job, h200_job
 
 from attune.errors import AttuneError
-from attune.trial.launchers import load_launcher, slurm_job
+from attune.trial.launchers import load_launcher, slurm_commands, slurm_job
 from attune.trial.launchers.launcher import State
 from attune.trial.launchers.slurm import SlurmLauncher
 from attune.trial.launchers.slurm_job import SlurmHandle
@@ -232,13 +232,31 @@ def test_a_job_is_found_by_its_name_where_attune_died_before_the_answer(
 ) -> None:
     slurm.refuses("sbatch", "sbatch: error: Socket timed out on send/recv operation")
     (tmp_path / "logs").mkdir()
-    with pytest.raises(AttuneError, match=r"does not answer.*--resume finds it"):
+    with pytest.raises(AttuneError, match=r"did not take the job: .*Socket timed out"):
         options().start(fake_job(), FakeFramework().prepare(fake_job()), tmp_path)
     assert options().attach(fake_job(), tmp_path) is None
     slurm.says("squeue", "12\n")
     slurm.job("RUNNING")
     found = options().attach(fake_job(), tmp_path)
     assert found is not None and found.job_id == "12"
+    started = options().start(fake_job(), FakeFramework().prepare(fake_job()), tmp_path)
+    assert started.job_id == "12"
+
+
+def test_a_slurm_that_restarts_is_waited_for(
+    slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_commands, "_RETRY_S", 0.0)
+    stub = slurm.folder / "sbatch"
+    stub.write_text(
+        f"#!/bin/sh\n[ -e {slurm.folder}/up ] && exit 0\n: > {slurm.folder}/up\n"
+        "echo 'Unable to contact slurm controller' >&2\nexit 1\n"
+    )
+    options().check(fake_job(), ())
+    monkeypatch.setattr(slurm_commands, "_PATIENCE_S", -1.0)
+    (slurm.folder / "up").unlink()
+    with pytest.raises(AttuneError, match="does not answer: Unable to contact"):
+        options().check(fake_job(), ())
 
 
 def test_refusal_and_missing_slurm(
