@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from attune.cli import (
+    calibration,
     diagnose,
     doctor,
     experiments,
@@ -19,6 +20,7 @@ from attune.cli import (
     models,
     nodes,
     plan,
+    probe,
     recipe,
     report,
     rows,
@@ -66,6 +68,7 @@ app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
 app.command("trial")(trial.trial)
 app.command("tune")(tune.tune)
+app.command("calibration")(calibration.calibration)
 app.command("watch")(watch.watch)
 app.command("stop")(stop.stop)
 app.command("diagnose")(diagnose.diagnose)
@@ -74,6 +77,7 @@ app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
+app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
 app.add_typer(rows.app, name="rows")
 app.add_typer(site.app, name="site")

@@ -88,6 +88,13 @@ VirtualName = Annotated[
     Literal["near", "far", "adversarial"],
     typer.Option("--virtual", help="Simulated runs: how far the truth is from the estimator."),
 ]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibration",
+        help="File of what measured runs taught [in the user's cache].",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend GPU-hours without asking.")]
 

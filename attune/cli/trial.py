@@ -9,6 +9,7 @@ import typer
 
 from attune.cli.options import (
     AsJson,
+    CalibrationFile,
     ClusterFile,
     Count,
     GlobalBatch,
@@ -49,6 +50,7 @@ def trial(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory of the trial.")
     ] = None,
+    calibration: CalibrationFile = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,6 +89,7 @@ def trial(
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,
         watch=None if as_json else lambda step: say(told, step_line(step, target.workload.steps)),
+        calibration=calibration,
     )
     show(run, draw_trial, as_json)
     if not run.completed:

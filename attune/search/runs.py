@@ -49,7 +49,7 @@ class Runs:
     @property
     def standing(self) -> Standing:
         """Where the campaign stands now."""
-        return Standing(self._events)
+        return Standing(self._events, self.candidates.limit_gib)
 
     def record(self, event: Event) -> Event:
         """Journals `event` and gives it back, to be yielded."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from attune.trial.probe import LayerKind
 
 Outcome = Literal[
     "completed",
@@ -19,6 +21,7 @@ Outcome = Literal[
     "pruned",
     "cancelled",
 ]
+HeldPart = Literal["weights", "gradients", "optimizer"]
 Provenance = Literal["predicted", "measured", "verified", "published"]
 
 
@@ -48,6 +51,31 @@ class RankMemory(_Record):
     """Resident host memory of the process."""
 
 
+class HeldMemory(_Record):
+    """What one rank of a memory probe holds between its steps: the sizes of its tensors."""
+
+    rank: int
+    stage: int
+    part: HeldPart
+    gib: float
+
+
+class LayerPass(_Record):
+    """Time of one layer, or of the head with the loss, for one microbatch."""
+
+    kind: LayerKind
+    forward_s: float = Field(gt=0)
+    backward_s: float = Field(gt=0)
+    """Recompute included."""
+    spread_percent: float
+    """Quartiles of the repeats, apart from each other, over their median."""
+
+    @property
+    def seconds(self) -> float:
+        """Both passes."""
+        return self.forward_s + self.backward_s
+
+
 class TrialResult(_Record):
     """`result.json` of a trial directory."""
 
@@ -63,7 +91,14 @@ class TrialResult(_Record):
     """What the allocator was asked for when it failed."""
     steps: tuple[Step, ...] = ()
     ranks: tuple[RankMemory, ...] = ()
+    held: tuple[HeldMemory, ...] = ()
+    """Of a memory probe."""
+    layers: tuple[LayerPass, ...] = ()
+    """Of a layer probe."""
+    probe: Literal["memory", "layers"] | None = None
+    """What was measured instead of a trial."""
     steps_asked: int
+    """Steps of a whole run; of a layer probe, the kinds of layer."""
     tokens_per_step: int
     gpus: int
     wall_s: float
@@ -118,8 +153,8 @@ class TrialResult(_Record):
 
     @property
     def tokens_per_s_per_gpu(self) -> float | None:
-        """Tokens of the window over its time and the GPUs."""
-        mean = self.step_time_s
+        """Tokens of the window over its time and the GPUs; None for a probe."""
+        mean = None if self.probe else self.step_time_s
         return self.tokens_per_step / mean / self.gpus if mean else None
 
     @property

@@ -21,6 +21,7 @@ from attune.trial.job import Job
 from attune.trial.launchers.launcher import Handle, Launcher, State
 from attune.trial.logs import RunLog
 from attune.trial.outcome import Stopped, Verdict, decide
+from attune.trial.probe import MemoryProbe
 from attune.trial.result import Provenance, Step, TrialResult
 
 __all__ = ["follow", "read_result", "resume", "run", "spent_s"]
@@ -86,7 +87,7 @@ def follow(
     write_command(command, directory)
     try:
         handle = launcher.start(job, command, directory)
-        log = RunLog(framework.reader())
+        log = RunLog(framework.reader(job))
         started = _Run(job, launcher, command.simulated, log, handle, directory, asked_to_stop)
         return (yield from started.follow())
     except (KeyboardInterrupt, GeneratorExit):
@@ -120,7 +121,7 @@ def resume(
     (directory / "steps.jsonl").unlink(missing_ok=True)
     framework = load_framework(job.framework)
     simulated = framework.prepare(job).simulated
-    log = RunLog(framework.reader())
+    log = RunLog(framework.reader(job))
     return _Run(job, launcher, simulated, log, handle, directory, asked_to_stop).follow()
 
 
@@ -207,17 +208,22 @@ class _Run:
         state = self._handle.poll()
         verdict = self._decide(state, stopped)
         predicted = self._provenance == "predicted"
+        played = job.probe.rank if isinstance(job.probe, MemoryProbe) else None
         return TrialResult(
             outcome=verdict.outcome,
             log_class=verdict.log_class,
             evidence=verdict.evidence,
             advice=verdict.advice,
-            rank=verdict.rank,
+            # The one process of a memory probe plays another rank than its own.
+            rank=verdict.rank if played is None or verdict.rank is None else played,
             phase=verdict.phase,
             requested_gib=verdict.requested_gib,
             steps=tuple(self._log.steps),
             ranks=tuple(self._log.ranks[rank] for rank in sorted(self._log.ranks)),
-            steps_asked=job.workload.steps,
+            held=tuple(self._log.held),
+            layers=tuple(self._log.layers),
+            probe=job.probe.kind if job.probe else None,
+            steps_asked=job.steps,
             tokens_per_step=job.workload.tokens_per_step,
             gpus=job.cluster.count,
             wall_s=self._handle.elapsed_s(),
@@ -232,10 +238,11 @@ class _Run:
         """The logs' verdict, unless the scheduler ended the job for a reason of its own."""
         verdict = decide(
             self._log,
-            steps_asked=self._job.workload.steps,
+            steps_asked=self._job.steps,
             exit_code=state.exit_code,
             stopped=stopped,
             on_cpu=self._job.cluster.gpu.architecture == "cpu",
+            trains=self._job.probe is None,
         )
         reason = self._reason or (state.reason if state.ended_by == "scheduler" else "")
         if stopped is not None or not reason or verdict.outcome not in _INNOCENT:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attune.errors import AttuneError, LayoutError
-from attune.experiment import experiments_folder
+from attune.estimate import NO_CALIBRATION
+from attune.experiment import experiments_folder, load_calibration
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.rules import Setting, broken_rules
 from attune.report.trial import TrialRun
@@ -16,6 +17,7 @@ from attune.trial.job import Job, Virtual
 from attune.trial.launchers import choose_launcher, load_launcher
 from attune.trial.result import Step
 from attune.trial.runner import read_result, run
+from attune.verbs.calibration import learn_from_trial
 from attune.verbs.suggest import suggestions
 from attune.verbs.target import Target
 
@@ -59,6 +61,7 @@ def run_trial(
     virtual: Virtual | None = None,
     limit_s: float = 1800.0,
     watch: Callable[[Step], None] | None = None,
+    calibration: Path | None = None,
 ) -> TrialRun:
     """Trains `layout` for the workload's steps and reads the outcome from the logs.
 
@@ -70,15 +73,23 @@ def run_trial(
         virtual: the virtual cluster of a simulated run.
         limit_s: wall time after which the run is stopped as `timed_out`.
         watch: sees each step as it is logged.
+        calibration: file of what measured runs taught; None is the one in the user's cache. A
+            measured run that ends well is learnt from.
 
     Raises:
         LayoutError: a rule is broken; the message names it and its cure.
         AttuneError: the directory holds a trial already, the rows are not those of their
-            manifest, or the launcher cannot start.
+            manifest, the launcher cannot start, or the calibration is damaged.
     """
-    _refuse_illegal(target, layout)
+    # A virtual cluster is none of those that were measured.
+    known = (
+        NO_CALIBRATION
+        if launcher.simulated
+        else load_calibration(target.cluster, "megatron-core", calibration)
+    )
+    refuse_illegal(target, layout)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
-    place = _free_directory(directory)
+    place = free_directory("trials", directory)
     job = Job(
         model=target.model,
         cluster=target.cluster,
@@ -93,7 +104,8 @@ def run_trial(
         directory=place,
         launcher_reason=launcher.reason,
         result=result,
-        predicted=suggestions(target, LayoutTable.of([layout]))[0],
+        predicted=suggestions(target, LayoutTable.of([layout]), known)[0],
+        learnt=learn_from_trial(target, layout, result, file=calibration),
     )
 
 
@@ -108,7 +120,12 @@ def _watching(watch: Callable[[Step], None] | None) -> Callable[[Step], bool] | 
     return sees
 
 
-def _refuse_illegal(target: Target, layout: Layout) -> None:
+def refuse_illegal(target: Target, layout: Layout) -> None:
+    """Returns for a layout that breaks no rule.
+
+    Raises:
+        LayoutError: a rule is broken; the message names it and its cure.
+    """
     setting = Setting.of(target.model, target.cluster, target.workload)
     broken = broken_rules(setting, layout)
     if broken:
@@ -119,12 +136,17 @@ def _refuse_illegal(target: Target, layout: Layout) -> None:
         raise LayoutError(message, rule=first.rule.id)
 
 
-def _free_directory(directory: Path | None) -> Path:
+def free_directory(kind: str, directory: Path | None) -> Path:
+    """`directory`, or the next free one of that kind under `experiments/`.
+
+    Raises:
+        AttuneError: `directory` holds a finished trial.
+    """
     if directory is not None:
         if read_result(directory) is not None:
             raise AttuneError(f"{directory} holds a finished trial; give another -o")
         return directory
-    folder = experiments_folder() / "trials"
+    folder = experiments_folder() / kind
     number = 1
     while (folder / f"{number:04d}").exists():
         number += 1

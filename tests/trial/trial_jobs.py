@@ -43,7 +43,13 @@ class FakeFramework:
             nodes=job.cluster.nodes,
         )
 
-    def reader(self) -> WorkerReader:
+    def run_block(self, job: Job) -> str:
+        return ""
+
+    def own_weights(self, job: Job) -> str | None:
+        return None
+
+    def reader(self, job: Job | None = None) -> WorkerReader:
         return WorkerReader()
 
 

@@ -58,5 +58,15 @@ class Framework(Protocol):
             LayoutError: the framework cannot express this layout.
         """
 
-    def reader(self) -> LogReader:
-        """A fresh reader of the log of one run."""
+    def run_block(self, job: Job) -> str:
+        """`run:` of a recipe: what another person types, without what only a trial needs.
+
+        Raises:
+            LayoutError: the framework cannot express this layout.
+        """
+
+    def own_weights(self, job: Job) -> str | None:
+        """Why two layouts of the job would not start from the same weights; None where they do."""
+
+    def reader(self, job: Job | None = None) -> LogReader:
+        """A fresh reader of the log of one run; of a run that is not attune's without a job."""

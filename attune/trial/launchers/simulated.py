@@ -91,7 +91,7 @@ class SimulatedLauncher:
 
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         """Needs no module; a framework that no stand-in plays is refused."""
-        load_voice(job.framework)
+        load_voice(job)
 
     def start(self, job: Job, command: Command, directory: Path) -> SimulatedHandle:
         logs = directory / "logs"
