@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -184,7 +185,9 @@ def _play(campaign: Campaign) -> str:
 
     before = history_so_far(campaign.experiment) if campaign.resumed else None
     try:
-        history = draw_events(campaign.events(), console(), before)
+        # Closed on every way out, so that no run is left where drawing is interrupted.
+        with closing(campaign.events()) as events:
+            history = draw_events(events, console(), before)
     except KeyboardInterrupt:
         typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise
