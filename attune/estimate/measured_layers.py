@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attune.estimate.calibration import Calibration
+from attune.catalog import Cluster, Model
+from attune.estimate.calibration import NO_CALIBRATION, Calibration, Observation
 from attune.estimate.columns import Columns, columns_of
 from attune.estimate.layer_cell import KINDS, LayerCell, matching, node_of
 from attune.estimate.layer_time import LayerTime, layer_times
 from attune.estimate.machine import machine_of
-from attune.estimate.stack import Stack
-from attune.layout import LayoutTable
+from attune.estimate.stack import Stack, stack_of
+from attune.layout import Layout, LayoutTable
 from attune.layout.table import Bools, Floats
+from attune.workload import Workload
 
 
 def calibrated(time: LayerTime, calibration: Calibration) -> LayerTime:
@@ -45,13 +47,37 @@ def with_cells(
     return times
 
 
-def predicted_passes(
-    columns: Columns, stack: Stack, calibration: Calibration
+def expected_layers(
+    model: Model,
+    cluster: Cluster,
+    workload: Workload,
+    layout: Layout,
+    calibration: Calibration = NO_CALIBRATION,
+    framework: str | Stack = "megatron-core",
 ) -> dict[str, LayerTime]:
-    """The estimator's own times of a table, by kind."""
-    machine = machine_of(columns.cluster, columns.workload)
-    found = layer_times(columns, machine, stack)
+    """What a layer probe of `layout` is expected to measure, by kind: arrays of one row.
+
+    Raises:
+        LayoutError: the layers need more than one node.
+    """
+    node = node_of(model, cluster, layout)
+    columns = columns_of(node.model, node.cluster, workload, LayoutTable.of([node.layout]))
+    stack = stack_of(framework, cluster.gpu.architecture)
+    found = layer_times(columns, machine_of(node.cluster, workload), stack)
     return {kind: calibrated(time, calibration) for kind, time in zip(KINDS, found)}
+
+
+def observe_layers(expected: Mapping[str, LayerTime], cell: LayerCell) -> list[Observation]:
+    """What the cell teaches about the multipliers of the layers' parts."""
+    return [
+        Observation(
+            parts={name: float(values[0]) for name, values in expected[kind].parts.items()},
+            predicted_s=float(expected[kind].seconds[0]),
+            measured_s=sum(passes),
+            predicted_gib=0.0,
+        )
+        for kind, passes in cell.passes.items()
+    ]
 
 
 def _scaled(
@@ -62,9 +88,9 @@ def _scaled(
     calibration: Calibration,
     cell: LayerCell,
 ) -> list[LayerTime]:
+    about = (columns.model, columns.cluster, columns.workload, cell.layout)
+    expected = expected_layers(*about, calibration, stack)
     node = node_of(columns.model, columns.cluster, cell.layout)
-    there = columns_of(node.model, node.cluster, columns.workload, LayoutTable.of([node.layout]))
-    expected = predicted_passes(there, stack, calibration)
     kept = () if node.layout.ep == cell.layout.ep else ("expert",)
     result = []
     for kind, time in zip(KINDS, times):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attune.errors import AttuneError, LayoutError
-from attune.estimate import NO_CALIBRATION
-from attune.experiment import experiments_folder, load_calibration
+from attune.estimate import NO_CALIBRATION, LayerCell
+from attune.experiment import experiments_folder, load_calibration, load_cells
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.rules import Setting, broken_rules
 from attune.report.trial import TrialRun
@@ -77,11 +77,12 @@ def run_trial(
             manifest, the launcher cannot start, or the calibration is damaged.
     """
     # A virtual cluster is none of those that were measured.
-    known = (
-        NO_CALIBRATION
-        if launcher.simulated
-        else load_calibration(target.cluster, "megatron-core", calibration)
-    )
+    known = NO_CALIBRATION
+    cells: tuple[LayerCell, ...] = ()
+    if not launcher.simulated:
+        known = load_calibration(target.cluster, "megatron-core", calibration)
+        about = (target.model, target.cluster, target.workload)
+        cells = load_cells(*about, "megatron-core", calibration)
     refuse_illegal(target, layout)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
     place = free_directory("trials", directory)
@@ -99,8 +100,8 @@ def run_trial(
         directory=place,
         launcher_reason=launcher.reason,
         result=result,
-        predicted=suggestions(target, LayoutTable.of([layout]), known)[0],
-        learnt=learn_from_trial(target, layout, result, file=calibration),
+        predicted=suggestions(target, LayoutTable.of([layout]), known, cells)[0],
+        learnt=learn_from_trial(target, layout, result, cells=cells, file=calibration),
     )
 
 

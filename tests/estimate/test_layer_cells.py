@@ -11,13 +11,12 @@ from attune.estimate import (
     cell_layout,
     estimate_memory,
     estimate_step_time,
+    expected_layers,
     learn,
     node_of,
     observe,
+    observe_layers,
 )
-from attune.estimate.columns import columns_of
-from attune.estimate.measured_layers import predicted_passes
-from attune.estimate.stack import stack_of
 from attune.layout import LayoutTable, parse_layout
 from attune.workload import Workload
 
@@ -29,9 +28,7 @@ STAGE = ("compute", "attention", "tensor", "context", "expert", "host")
 def _cell(text: str, factor: float = 1.0, model=GLM, cluster=H200) -> LayerCell:
     """What a probe would measure where the truth is `factor` times the estimate."""
     layout = parse_layout(text)
-    node = node_of(model, cluster, layout)
-    columns = columns_of(node.model, node.cluster, Workload(), LayoutTable.of([node.layout]))
-    own = predicted_passes(columns, stack_of("megatron-core", "hopper"), NO_CALIBRATION)
+    own = expected_layers(model, cluster, Workload(), layout)
     return LayerCell(
         layout=cell_layout(layout),
         passes={
@@ -116,3 +113,11 @@ def test_a_trial_of_probed_layers_teaches_nothing_about_them() -> None:
     plain = observe(estimate_step_time(*about), memory, measured_s=2 * float(time.total[0]))
     assert learn(NO_CALIBRATION, [plain]).multiplier("compute") > 1.2
     assert np.isfinite(learnt.mean).all()
+
+
+def test_slow_layers_teach_that_compute_is_slow() -> None:
+    cell = _cell("tp=2", 1.5, DENSE, NODE)
+    expected = expected_layers(DENSE, NODE, Workload(), cell.layout)
+    learnt = learn(NO_CALIBRATION, observe_layers(expected, cell))
+    assert 1.2 < learnt.multiplier("compute") < 1.6
+    assert learnt.multiplier("memory") == 1.0

@@ -37,7 +37,7 @@ class Training:
         self.microbatches = config.workload.global_batch // (
             config.layout.rows_per_microbatch * self.ranks
         )
-        self.mask = _causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
+        self.mask = causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
 
     def run(self, progress: Progress) -> None:
         """Trains every step of the workload.
@@ -129,7 +129,7 @@ def _loss(
     return loss, {"loss": loss.detach().clone()}
 
 
-def _causal_mask(tokens: int) -> torch.Tensor:
+def causal_mask(tokens: int) -> torch.Tensor:
     """[1, 1, tokens, tokens], true where attention must not look; Megatron's own attention asks."""
     return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)[None, None]
 
