@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attune.errors import AttuneError, LayoutError
-from attune.estimate import NO_CALIBRATION
-from attune.experiment import experiments_folder, load_calibration
+from attune.estimate import NO_CALIBRATION, LayerCell
+from attune.experiment import experiments_folder, load_calibration, load_cells
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.rules import Setting, broken_rules
 from attune.report.trial import TrialRun
@@ -88,11 +88,12 @@ def run_trial(
     """
     setup = setup or Setup()
     # A virtual cluster is none of those that were measured.
-    known = (
-        NO_CALIBRATION
-        if launcher.simulated
-        else load_calibration(target.cluster, framework, calibration)
-    )
+    known = NO_CALIBRATION
+    cells: tuple[LayerCell, ...] = ()
+    if not launcher.simulated:
+        known = load_calibration(target.cluster, framework, calibration)
+        about = (target.model, target.cluster, target.workload)
+        cells = load_cells(*about, framework, calibration)
     refuse_illegal(target, layout, framework, setup.version)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
     place = free_directory("trials", directory)
@@ -112,8 +113,8 @@ def run_trial(
         directory=place,
         launcher_reason=launcher.reason,
         result=result,
-        predicted=suggestions(target, LayoutTable.of([layout]), known)[0],
-        learnt=learn_from_trial(target, layout, result, file=calibration),
+        predicted=suggestions(target, LayoutTable.of([layout]), known, cells)[0],
+        learnt=learn_from_trial(target, layout, result, cells=cells, file=calibration),
     )
 
 
