@@ -76,6 +76,12 @@ def tune(
     ] = 1.0,
     launcher: LauncherName = "auto",
     virtual: VirtualName = "near",
+    probes: Annotated[
+        bool,
+        typer.Option(
+            "--probes/--no-probes", help="Probe memory on a part of the cluster where it pays."
+        ),
+    ] = True,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
@@ -134,6 +140,7 @@ def tune(
         max_memory=max_memory,
         launcher=launcher,
         virtual=virtual,
+        probes=probes,
         trials=trials,
         gpu_hours=gpu_hours,
         min_gain=min_gain,

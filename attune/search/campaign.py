@@ -22,6 +22,7 @@ from attune.experiment.events import (
 from attune.layout import Layout, parse_layout, write_layout
 from attune.layout.nearest import nearest_layout
 from attune.search.candidates import Candidates, Funnel, find_candidates
+from attune.search.probes import Probes, load_prober
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
@@ -71,9 +72,8 @@ class Campaign:
             return
         self._same_provenance()
         yield self.experiment.append(started)
-        funnel = find_candidates(
-            inputs.model, inputs.planned_cluster, inputs.workload, inputs.space, dict(inputs.fixed)
-        )
+        about = (inputs.model, inputs.planned_cluster, inputs.workload)
+        funnel = find_candidates(*about, inputs.space, dict(inputs.fixed), inputs.known)
         yield self.experiment.append(_enumerated(inputs.space.name, funnel))
         reference = self._reference(funnel.candidates)
         yield self.experiment.append(
@@ -88,13 +88,13 @@ class Campaign:
     def _open(self, found: Candidates, reference: Reference) -> None:
         """The candidates, and the sampler, study and runs over them."""
         inputs = self.inputs
-        self.candidates = with_reference(
-            inputs.model, inputs.planned_cluster, inputs.workload, found, reference.layout
-        )
+        about = (inputs.model, inputs.planned_cluster, inputs.workload)
+        self.candidates = with_reference(*about, found, reference.layout, inputs.known)
         self._same_table(self.candidates)
-        self.sampler = FiniteSampler(self.candidates, inputs.model.layers)
+        self.sampler = FiniteSampler(self.candidates, inputs.model.layers, inputs.known)
         self.study = open_study(self.experiment.study_path, self.sampler)
         self.runs = Runs(self.experiment, self.inputs, self.launcher, self.candidates, self.study)
+        self.probes = Probes(self.runs, load_prober(inputs, self.launcher))
 
     def _started(self, resumed: bool) -> Started:
         i = self.inputs
@@ -208,6 +208,9 @@ class Campaign:
                 stopped = Stopped(reason=reason, expected_gain=scores.expected_gain)
                 yield self.runs.record(stopped)
                 return
+            if self.probes.worth(row, scores):
+                yield self.probes.buy(row, scores)
+                continue
             trial = self.study.ask(self.sampler.parameters.distributions())
             assert trial.params == self.sampler.parameters.of(row), "one process asks"
             why = trial.user_attrs.get("why") or (

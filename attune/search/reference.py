@@ -8,6 +8,7 @@ import numpy as np
 
 from attune.catalog import Cluster, Model
 from attune.errors import AttuneError
+from attune.estimate import NO_CALIBRATION, Calibration
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.nearest import nearest_layout
 from attune.layout.rules import Setting, broken_rules
@@ -89,6 +90,7 @@ def with_reference(
     workload: Workload,
     candidates: Candidates,
     reference: Layout,
+    calibration: Calibration = NO_CALIBRATION,
 ) -> Candidates:
     """`candidates`, with the reference's row added when the space does not hold it.
 
@@ -103,4 +105,5 @@ def with_reference(
             f"the reference `{write_layout(reference)}` cannot run here: {broken[0].message}; "
             f"{broken[0].cure}"
         )
-    return candidates.having(judge(model, cluster, workload, LayoutTable.of([reference])))
+    table = LayoutTable.of([reference])
+    return candidates.having(judge(model, cluster, workload, table, calibration))

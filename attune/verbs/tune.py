@@ -47,6 +47,8 @@ class TuneRequest:
     """Share of the GPU's memory that the winner may use."""
     launcher: str = "auto"
     virtual: Literal["near", "far", "adversarial"] = "near"
+    probes: bool = True
+    """Whether memory may be probed on a part of the cluster before a trial."""
     trials: int = 12
     gpu_hours: float | None = None
     min_gain: float = 0.005
@@ -177,6 +179,7 @@ def _inputs(request: TuneRequest) -> Inputs:
         "launcher": launcher,
         "launcher_reason": reason,
         "virtual": request.virtual,
+        "probes": request.probes,
         "trials": request.trials,
         "gpu_hours": request.gpu_hours,
         "min_gain": request.min_gain,

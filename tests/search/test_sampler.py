@@ -38,6 +38,7 @@ def make_candidates() -> Candidates:
         reserved_gib=memory,
         device_gib=memory * 1.02,
         p_fits=1 / (1 + np.exp(20 * (memory / LIMIT_GIB - 1))),
+        stage=np.zeros(len(table), dtype=np.int64),
         time_shares=np.zeros((len(table), len(NAMES))),
         memory_shares=np.zeros((len(table), 4)),
         limit_gib=LIMIT_GIB,

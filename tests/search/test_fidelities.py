@@ -1,0 +1,96 @@
+"""Memory probes: when they are worth their price, and what they teach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attune.experiment.events import Completed, Finished, Probed, Proposed
+from attune.layout import LayoutTable
+from attune.search import campaign
+from attune.search.fidelities import Prices, Reading, best_buy
+from attune.trial.job import Job
+from attune.verbs.tune import TuneRequest, tune
+from attune.virtual import VirtualCluster
+
+PRICES = Prices(trial=30.0, failed=10.0, probe=1.0)
+
+
+def test_a_probe_is_bought_where_the_trial_is_likely_to_fail() -> None:
+    assert best_buy(0.02, 0.99, PRICES) == "trial"
+    assert best_buy(0.02, 0.5, PRICES) == "memory probe"
+    assert best_buy(0.02, 0.1, PRICES) == "memory probe"
+
+
+def test_a_probe_as_dear_as_a_failed_trial_is_never_bought() -> None:
+    for p_fits in (0.01, 0.5, 1.0):
+        assert best_buy(0.02, p_fits, Prices(trial=30.0, failed=10.0, probe=10.0)) == "trial"
+
+
+class VirtualProber:
+    """Reads the virtual cluster's truth."""
+
+    gpus = 1
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def probe_memory(self, job: Job, stage: int, directory: Path) -> Reading:
+        virtual = VirtualCluster(
+            job.model, job.cluster, job.workload, job.virtual.kind, job.virtual.seed
+        )
+        truth = virtual.truth(LayoutTable.of([job.layout]))
+        fits = bool(truth.fits[0])
+        return Reading(
+            fits=fits,
+            peak_gib=float(truth.peak_gib[0, stage]) - 2 if fits else None,
+            gpu_hours=0.1,
+            provenance="predicted",
+        )
+
+
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualProber:
+    monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
+    prober = VirtualProber()
+    monkeypatch.setattr(campaign, "load_prober", lambda inputs, launcher: prober)
+    return prober
+
+
+@pytest.fixture
+def asked() -> TuneRequest:
+    return TuneRequest(
+        model="qwen3-30b-a3b",
+        gpu="h100",
+        count=16,
+        launcher="simulated",
+        trials=5,
+        seed=3,
+        name="probed",
+        fix=("tp=1", "cp=1", "etp=1", "vpp=1", "optimizer_offload=0", "dispatcher=alltoall"),
+    )
+
+
+def test_what_a_probe_refuses_is_never_tried(probed: VirtualProber, asked: TuneRequest) -> None:
+    events = list(tune(asked).events())
+    probes = [e for e in events if isinstance(e, Probed)]
+    assert probes, "the winner lies at the edge of memory"
+    refused = {e.layout for e in probes if e.fits is False}
+    tried = {e.layout for e in events if isinstance(e, Proposed)}
+    assert not refused & tried
+    assert len({e.layout for e in probes}) == len(probes)
+    assert all(e.spared_gpu_hours > 0 for e in probes if e.fits is False)
+    done = events[-1]
+    assert isinstance(done, Completed)
+    spent = sum(e.gpu_hours for e in events if isinstance(e, Finished | Probed))
+    assert done.gpu_hours == pytest.approx(spent)
+
+
+def test_without_probes_none_is_bought(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: TuneRequest
+) -> None:
+    monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
+    fields = {**vars(asked), "probes": False, "trials": 1}
+    events = list(tune(TuneRequest(**fields)).events())
+    assert not [e for e in events if isinstance(e, Probed)]
