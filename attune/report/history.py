@@ -60,8 +60,9 @@ class History:
     @property
     def gpu_hours(self) -> float:
         """GPU-hours of every run and probe so far, interrupted ones included."""
-        ended = sum(run.gpu_hours for run in (*self.runs, *self.probes))
-        return ended + sum(run.gpu_hours for run in self.interrupted)
+        ended = sum(run.gpu_hours for run in self.runs)
+        probed = sum(probe.gpu_hours for probe in self.probes)
+        return ended + probed + sum(run.gpu_hours for run in self.interrupted)
 
     @property
     def state(self) -> str:
