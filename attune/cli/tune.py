@@ -11,6 +11,7 @@ from attune.cli.options import (
     ClusterFile,
     GlobalBatch,
     LauncherName,
+    LauncherOption,
     PrecisionName,
     Rows,
     RowTokens,
@@ -19,6 +20,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ def tune(
         typer.Option("--max-memory", help="Share of the GPU's memory that may be used."),
     ] = 1.0,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     probes: Annotated[
         bool,
@@ -85,6 +88,10 @@ def tune(
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
+    ] = None,
+    usd: Annotated[
+        float | None,
+        typer.Option("--usd", help="Hard limit on the cost of all runs, at the GPU's price."),
     ] = None,
     min_gain: Annotated[
         float,
@@ -143,11 +150,13 @@ def tune(
         probes=probes,
         trials=trials,
         gpu_hours=gpu_hours,
+        usd=usd,
         min_gain=min_gain,
         seed=seed,
         name=experiment_name,
         resume=resume,
-        worker_options=_pairs(worker_option or []),
+        launcher_options=pairs(launcher_option),
+        worker_options=pairs(worker_option),
     )
     campaigns = tune_counts(request, counts) if len(counts) > 1 else (prepare(request),)
     if dry_run:
@@ -186,14 +195,6 @@ def _play(campaign: Campaign) -> str:
         if projection := find_projection(inputs, runs, history.completed):
             draw_projection(projection, console())
     return history.state
-
-
-def _pairs(options: list[str]) -> dict[str, str]:
-    """`name=value` words as a mapping."""
-    wrong = next((option for option in options if "=" not in option), None)
-    if wrong is not None:
-        raise typer.BadParameter(f"`{wrong}` is not of the form name=value")
-    return dict(option.split("=", 1) for option in options)
 
 
 def _question(campaign: Campaign) -> str:

@@ -42,6 +42,8 @@ class Inputs(BaseModel):
     framework: str = "megatron-core"
     launcher: str
     launcher_reason: str
+    launcher_options: dict[str, str] = {}
+    """What the site tells the launcher."""
     virtual: Literal["near", "far", "adversarial"] = "near"
     probes: bool = True
     """Whether memory may be probed on a part of the cluster before a trial."""

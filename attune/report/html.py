@@ -35,6 +35,7 @@ def templates() -> Environment:
         "percent": percent,
         "seconds": seconds,
         "gib": gib,
+        "is_figure": _is_figure,
         "word": _word,
         "is_link": _is_link,
     }
@@ -45,6 +46,11 @@ def templates() -> Environment:
 def _word(text: str) -> str:
     """A class name of a style sheet."""
     return re.sub(r"\W", "", text)
+
+
+def _is_figure(text: str) -> bool:
+    """Whether a cell holds one number, which stands at the right of its column."""
+    return bool(re.fullmatch(r"[-+]?[\d,.]*(e[-+]?\d+)?( ?%| s| GiB)?", text))
 
 
 def _is_link(url: str | None) -> bool:
@@ -67,6 +73,11 @@ def write_page(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise AttuneError(f"cannot write {file}: {error.strerror}; give another -o") from error
+
+
+def asset(name: str) -> str:
+    """Text of a style sheet or script that pages share."""
+    return (_PAGES / "assets" / name).read_text(encoding="utf-8")
 
 
 def copy_assets(folder: Path) -> None:

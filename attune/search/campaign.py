@@ -19,6 +19,7 @@ from attune.experiment.events import (
     Started,
     Stopped,
 )
+from attune.experiment.requests import forget_requests
 from attune.layout import Layout, parse_layout, write_layout
 from attune.layout.nearest import nearest_layout
 from attune.search.candidates import Candidates, Funnel, find_candidates
@@ -50,7 +51,11 @@ def run_campaign(experiment: Experiment, *, resumed: bool = False) -> Events:
     """
     with experiment.locked(), readable_study(experiment.study_path):
         experiment.mend_journal()
-        yield from Campaign(experiment).events(resumed)
+        forget_requests(experiment)
+        try:
+            yield from Campaign(experiment).events(resumed)
+        finally:
+            forget_requests(experiment)
 
 
 class Campaign:
@@ -59,7 +64,7 @@ class Campaign:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.inputs = experiment.inputs()
-        self.launcher = load_launcher(self.inputs.launcher)
+        self.launcher = load_launcher(self.inputs.launcher, self.inputs.launcher_options)
 
     def events(self, resumed: bool) -> Events:
         """Everything that happens, as it happens."""

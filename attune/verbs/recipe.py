@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attune.catalog import load_cluster, load_model
-from attune.catalog.loader import read_text
+from attune.catalog.yaml_file import read_text
 from attune.errors import AttuneError, NothingFoundError
 from attune.experiment import Experiment
 from attune.experiment.events import Completed

@@ -7,7 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from attune.catalog.loader import read_text
+from attune.catalog.yaml_file import read_text
 from attune.errors import AttuneError
 from attune.recipe.files import load_recipe
 from attune.report.site import BuiltSite, RecipeFile, build_site

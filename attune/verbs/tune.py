@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attune.catalog import parse
+from attune.catalog import Gpu, parse
 from attune.errors import AttuneError
 from attune.experiment import Experiment, Inputs
 from attune.experiment.events import Event
@@ -46,11 +46,15 @@ class TuneRequest:
     max_memory: float = 1.0
     """Share of the GPU's memory that the winner may use."""
     launcher: str = "auto"
+    launcher_options: dict[str, str] = field(default_factory=dict)
+    """What the site tells the launcher."""
     virtual: Literal["near", "far", "adversarial"] = "near"
     probes: bool = True
     """Whether memory may be probed on a part of the cluster before a trial."""
     trials: int = 12
     gpu_hours: float | None = None
+    usd: float | None = None
+    """Hard limit on the cost of all runs; the tighter of both budgets holds."""
     min_gain: float = 0.005
     trial_limit_s: float = 3600.0
     seed: int = 0
@@ -104,7 +108,7 @@ def tune(request: TuneRequest) -> Campaign:
     from attune.trial.launchers import load_launcher
 
     inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
-    launcher = load_launcher(inputs.launcher)
+    launcher = load_launcher(inputs.launcher, inputs.launcher_options)
     real = launcher.provenance != "predicted"
     if real and not request.resume:
         inputs = _trainable(inputs)
@@ -178,10 +182,11 @@ def _inputs(request: TuneRequest) -> Inputs:
         "max_memory": request.max_memory,
         "launcher": launcher,
         "launcher_reason": reason,
+        "launcher_options": request.launcher_options,
         "virtual": request.virtual,
         "probes": request.probes,
         "trials": request.trials,
-        "gpu_hours": request.gpu_hours,
+        "gpu_hours": _budget(request, cluster.gpu),
         "min_gain": request.min_gain,
         "trial_limit_s": request.trial_limit_s,
         "seed": request.seed,
@@ -189,6 +194,19 @@ def _inputs(request: TuneRequest) -> Inputs:
         "versions": _versions(),
     }
     return parse(Inputs, fields, "the request")
+
+
+def _budget(request: TuneRequest, gpu: Gpu) -> float | None:
+    """GPU-hours that the tighter of both budgets allows; None without any."""
+    limits = [request.gpu_hours] if request.gpu_hours is not None else []
+    if request.usd is not None:
+        if not gpu.usd_per_gpu_hour:
+            raise AttuneError(
+                f"--usd {request.usd:g} needs a price, and {gpu.name} has none; give "
+                "`usd_per_gpu_hour` in --cluster FILE, or --gpu-hours"
+            )
+        limits.append(request.usd / gpu.usd_per_gpu_hour)
+    return min(limits, default=None)
 
 
 def _target(request: TuneRequest, count: int) -> Target:

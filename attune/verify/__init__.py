@@ -2,6 +2,7 @@
 
 from attune.recipe.schema import Check
 from attune.verify.checks import check_convergence
+from attune.verify.components import component_checks, components_of
 from attune.verify.configuration import check_configuration
 from attune.verify.convergence import (
     FUNCTION_DEFAULTS,
@@ -9,6 +10,8 @@ from attune.verify.convergence import (
     ConvergenceResult,
     validate_convergence,
 )
+from attune.verify.noise import Floor, layout_bound, noise_floor
+from attune.verify.parity import check_parity, read_parity
 from attune.verify.verdict import Verification, needed_checks, verdict, verify
 
 __all__ = [
@@ -16,10 +19,17 @@ __all__ = [
     "PIPELINE",
     "Check",
     "ConvergenceResult",
+    "Floor",
     "Verification",
     "check_configuration",
     "check_convergence",
+    "check_parity",
+    "component_checks",
+    "components_of",
+    "layout_bound",
     "needed_checks",
+    "noise_floor",
+    "read_parity",
     "validate_convergence",
     "verdict",
     "verify",

@@ -16,7 +16,17 @@ LAYOUT = "tp=4 pp=16 ep=8 first=5 last=3"
 def test_help_names_every_verb(attune):
     answer = attune("--help")
     assert answer.code == 0
-    for verb in ("plan", "explain", "trial", "tune", "report", "export", "recipe", "models"):
+    for verb in (
+        "plan",
+        "explain",
+        "trial",
+        "tune",
+        "report",
+        "export",
+        "recipe",
+        "models",
+        "calibration",
+    ):
         assert verb in answer.out
 
 

@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from attune.catalog import load_model
 from attune.layout import parse_layout
+from attune.trial.probe import Probe
 from attune.trial.result import RankMemory, Step
 from attune.trial.worker import log
 from attune.trial.worker.config import Options, WorkerConfig, environment
@@ -62,6 +63,7 @@ def train(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[
         memory_gib: float | None = None,
         options: tuple[tuple[str, Any], ...] = (),
         workload: tuple[tuple[str, Any], ...] = (),
+        probe: Probe | None = None,
     ) -> Run:
         known = load_model(model)
         config = WorkerConfig(
@@ -71,6 +73,7 @@ def train(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[
             device="cpu",
             memory_gib=memory_gib,
             options=Options.model_validate(dict(options)),
+            probe=probe,
         )
         return train_once(directory, config, processes)
 

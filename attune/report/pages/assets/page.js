@@ -105,6 +105,11 @@ function setUpTicks() {
   }
 }
 
+// A closed table would be missing on paper.
+addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+});
+
 setUpTheme();
 document.querySelectorAll("table.sortable").forEach(setUpSorting);
 document.querySelectorAll("input.filter").forEach(setUpFilter);
