@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from attune.cli.options import (
+    CalibrationFile,
     ClusterFile,
     GlobalBatch,
     LauncherName,
@@ -98,6 +99,7 @@ def tune(
         typer.Option("--min-gain", min=0, help="Stop when the next trial promises a smaller gain."),
     ] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
+    calibration: CalibrationFile = None,
     experiment_name: Annotated[
         str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
     ] = None,
@@ -153,6 +155,7 @@ def tune(
         usd=usd,
         min_gain=min_gain,
         seed=seed,
+        calibration=calibration,
         name=experiment_name,
         resume=resume,
         launcher_options=pairs(launcher_option),

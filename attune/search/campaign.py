@@ -23,7 +23,8 @@ from attune.experiment.requests import forget_requests
 from attune.layout import Layout, parse_layout, write_layout
 from attune.layout.nearest import nearest_layout
 from attune.search.candidates import Candidates, Funnel, find_candidates
-from attune.search.probes import Probes, load_prober
+from attune.search.prober import load_prober
+from attune.search.probes import Probes
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from attune.experiment import Inputs
 from attune.experiment.events import Event, Probed
 from attune.layout import parse_layout, write_layout
 from attune.search.fidelities import Prices, Prober, best_buy
 from attune.search.runs import Runs
 from attune.search.sampler import Scores
 from attune.search.study import Parameters, write_probes
-from attune.trial.launchers import Launcher
 
 
 class Probes:
@@ -76,8 +74,3 @@ class Probes:
                 known = {"fits": probed.fits, "peak_gib": probed.peak_gib}
                 told.append({"parameters": self._parameters.of(row), **known})
         write_probes(self._runs.study, told)
-
-
-def load_prober(inputs: Inputs, launcher: Launcher) -> Prober | None:
-    """What probes the campaign's candidates; None where nothing can, or it is switched off."""
-    return None

@@ -10,7 +10,8 @@ from attune.experiment.events import Completed, Finished, Probed, Proposed
 from attune.layout import LayoutTable
 from attune.search import campaign
 from attune.search.fidelities import Prices, Reading, best_buy
-from attune.trial.job import Job
+from attune.search.prober import load_prober
+from attune.trial.job import Job, Virtual
 from attune.verbs.tune import TuneRequest, tune
 from attune.virtual import VirtualCluster
 
@@ -85,6 +86,44 @@ def test_what_a_probe_refuses_is_never_tried(probed: VirtualProber, asked: TuneR
     assert isinstance(done, Completed)
     spent = sum(e.gpu_hours for e in events if isinstance(e, Finished | Probed))
     assert done.gpu_hours == pytest.approx(spent)
+
+
+def test_a_played_probe_reads_what_the_trial_would_need(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: TuneRequest
+) -> None:
+    monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
+    inputs = tune(asked).inputs
+    launcher = SimulatedLauncher()
+    prober = load_prober(inputs, launcher)
+    assert prober is not None and prober.gpus == 8
+    layout = parse_layout("tp=1 pp=2 ep=8 etp=1")
+    job = Job(
+        model=inputs.model,
+        cluster=inputs.cluster,
+        workload=inputs.workload,
+        layout=layout,
+        virtual=Virtual(kind="near", seed=3),
+    )
+    reading = prober.probe_memory(job, 1, tmp_path / "probe")
+    whole = run(job, launcher, tmp_path / "whole")
+    assert reading.provenance == "predicted" and reading.fits is not None
+    if reading.fits:
+        peaks = {rank.stage: rank.reserved_gib for rank in whole.ranks}
+        assert reading.peak_gib == pytest.approx(peaks[1], rel=0.03)
+        assert 0 < reading.gpu_hours < whole.gpu_hours
+    else:
+        assert whole.outcome == "out_of_memory"
+
+
+def test_one_node_and_no_probes_have_no_prober(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: TuneRequest
+) -> None:
+    monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
+    inputs = tune(asked).inputs
+    launcher = SimulatedLauncher()
+    assert load_prober(inputs.model_copy(update={"probes": False}), launcher) is None
+    one_node = inputs.cluster.model_copy(update={"count": 8})
+    assert load_prober(inputs.model_copy(update={"cluster": one_node}), launcher) is None
 
 
 def test_without_probes_none_is_bought(
