@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from attune.cli.options import (
+    CalibrationFile,
     Checkout,
     ClusterFile,
     FrameworkName,
@@ -84,6 +85,12 @@ def tune(
     launcher: LauncherName = "auto",
     launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
+    probes: Annotated[
+        bool,
+        typer.Option(
+            "--probes/--no-probes", help="Probe memory on a part of the cluster where it pays."
+        ),
+    ] = True,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
@@ -97,6 +104,7 @@ def tune(
         typer.Option("--min-gain", min=0, help="Stop when the next trial promises a smaller gain."),
     ] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
+    calibration: CalibrationFile = None,
     experiment_name: Annotated[
         str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
     ] = None,
@@ -148,11 +156,13 @@ def tune(
         checkout=checkout,
         launcher=launcher,
         virtual=virtual,
+        probes=probes,
         trials=trials,
         gpu_hours=gpu_hours,
         usd=usd,
         min_gain=min_gain,
         seed=seed,
+        calibration=calibration,
         name=experiment_name,
         resume=resume,
         launcher_options=pairs(launcher_option),

@@ -11,6 +11,7 @@ from attune.experiment.events import (
     Event,
     Finished,
     Interrupted,
+    Probed,
     Progress,
     Proposed,
     ReferenceChosen,
@@ -35,6 +36,7 @@ class History:
     reasons: tuple[tuple[int, str], ...] = ()
     """Why each run was proposed, by its number."""
     interrupted: tuple[Interrupted, ...] = ()
+    probes: tuple[Probed, ...] = ()
     stopped: Stopped | None = None
     verified: tuple[Verified, ...] = ()
     completed: Completed | None = None
@@ -57,9 +59,10 @@ class History:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of every run so far, interrupted ones included."""
+        """GPU-hours of every run and probe so far, interrupted ones included."""
         ended = sum(run.gpu_hours for run in self.runs)
-        return ended + sum(run.gpu_hours for run in self.interrupted)
+        probed = sum(probe.gpu_hours for probe in self.probes)
+        return ended + probed + sum(run.gpu_hours for run in self.interrupted)
 
     @property
     def state(self) -> str:
@@ -91,6 +94,8 @@ class History:
             case Interrupted():
                 both = (*self.interrupted, event)
                 return replace(self, running=None, progress=None, interrupted=both)
+            case Probed():
+                return replace(self, probes=(*self.probes, event))
             case Stopped():
                 return replace(self, stopped=event)
             case Verified():
