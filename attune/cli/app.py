@@ -21,6 +21,7 @@ from attune.cli import (
     rows,
     trial,
     tune,
+    verify,
 )
 from attune.cli.usage import ShortUsage, short_words
 from attune.errors import AttuneError, LayoutError
@@ -64,6 +65,7 @@ app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(verify.app, name="verify")
 app.add_typer(rows.app, name="rows")
 app.add_typer(models.app, name="models")
 app.command("gpus")(gpus.gpus)

@@ -36,5 +36,7 @@ class Job:
     limit_s: float = 1800.0
     """Wall time after which the run is stopped as `timed_out`."""
     virtual: Virtual = Virtual()
+    parity: bool = False
+    """Whether the parity probe runs in the first two steps, whose times then count for nothing."""
     worker_options: dict[str, str] = field(default_factory=dict)
     """Hidden options of the worker, for tests: `learning_rate_scale=1.02`."""
