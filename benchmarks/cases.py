@@ -129,6 +129,11 @@ def _refuse(row: Row) -> None:
     notes = row["notes"].lower()
     refused: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("FP4 weights", lambda: "fp4" in row["precision"]),
+        ("FSDP shards parameters", lambda: "fsdp" in notes and "fsdp=none" not in notes),
+        (
+            "activations of some layers are offloaded",
+            lambda: "cpu_offloading layers" in notes,
+        ),
         ("LoRA trains a few weights only", lambda: "lora" in notes or "task=peft" in notes),
         ("GPUs of several kinds", lambda: row["gpu"].startswith("mixed")),
         (
@@ -229,9 +234,9 @@ def _workload(row: Row, layout: Layout, cluster: Cluster, unstated: list[str]) -
 
 
 def _routing(row: Row) -> Literal["balanced", "natural"]:
-    """Sinkhorn assigns tokens to experts evenly."""
+    """Sinkhorn assigns tokens to experts evenly, and dropped tokens leave every expert full."""
     even = row["routing"] == "balanced" or "load-balancing-type=sinkhorn" in row["options"]
-    return "balanced" if even else "natural"
+    return "balanced" if even or "tokendrop" in row["notes"] else "natural"
 
 
 _WORDS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from attune.catalog.loader import parse, read_yaml
+from attune.catalog.yaml_file import parse, read_yaml
 
 _FILE = Path(__file__).resolve().parent / "frameworks" / "classes" / "components.yaml"
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from attune.catalog.loader import parse, read_yaml
+from attune.catalog.yaml_file import parse, read_yaml
 
 FlagClass = Literal[
     "layout",

@@ -9,11 +9,13 @@ import typer
 
 from attune.cli.options import (
     AsJson,
+    CalibrationFile,
     ClusterFile,
     Count,
     GlobalBatch,
     GpuName,
     LauncherName,
+    LauncherOption,
     ModelName,
     PrecisionName,
     Rows,
@@ -22,6 +24,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 
@@ -40,12 +43,14 @@ def trial(
     steps: Steps = None,
     rows: Rows = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
     time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory of the trial.")
     ] = None,
+    calibration: CalibrationFile = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +77,7 @@ def trial(
         "rows": rows,
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
-    chosen = find_launcher(target, launcher)
+    chosen = find_launcher(target, launcher, pairs(launcher_option))
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Run {target.workload.steps} steps of {target.words} ({chosen.name})?")
     told = console()
@@ -84,6 +89,7 @@ def trial(
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,
         watch=None if as_json else lambda step: say(told, step_line(step, target.workload.steps)),
+        calibration=calibration,
     )
     show(run, draw_trial, as_json)
     if not run.completed:

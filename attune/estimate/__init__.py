@@ -2,7 +2,7 @@
 
 from attune.estimate.calibration import NO_CALIBRATION, Calibration, Observation, learn
 from attune.estimate.memory import MemoryEstimate, estimate_memory
-from attune.estimate.observe import observe
+from attune.estimate.observe import observe, observe_peak
 from attune.estimate.stack import Stack
 from attune.estimate.step_time import TimeEstimate, estimate_step_time
 
@@ -17,4 +17,5 @@ __all__ = [
     "estimate_step_time",
     "learn",
     "observe",
+    "observe_peak",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,9 @@ MEMORY_NOISE = 0.02
 
 _ROBUST = 2.0
 """Innovations beyond so many deviations count as noisier in proportion (Huber)."""
+
+_FARTHEST = 7.0
+"""Largest log of a multiplier (a factor of 1,000) that is not taken for damage."""
 
 MULTIPLIER_OF = {
     "compute": "compute",
@@ -103,21 +107,25 @@ class Calibration:
         """The calibration that `as_data` wrote.
 
         Raises:
-            AttuneError: other multipliers, or numbers of the wrong shape.
+            AttuneError: other multipliers, or numbers that are no belief about them.
         """
-        mean = np.asarray(data.get("mean", ()), dtype=np.float64)
-        covariance = np.asarray(data.get("covariance", ()), dtype=np.float64)
-        size = len(NAMES)
-        same = list(data.get("names", ())) == list(NAMES)
-        if not same or mean.shape != (size,) or covariance.shape != (size, size):
+        if data.get("names") != list(NAMES):
             raise AttuneError(
                 f"a calibration holds the multipliers {', '.join(NAMES)}, but the data has "
-                f"{data.get('names')}; calibrate again"
+                f"{reprlib.repr(data.get('names'))}; calibrate again"
+            )
+        mean, covariance = _floats(data.get("mean")), _floats(data.get("covariance"))
+        number = data.get("observations")
+        counted = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+        if not counted or not _is_belief(mean, covariance):
+            raise AttuneError(
+                f"a calibration holds {len(NAMES)} means within {_FARTHEST}, their covariance and "
+                "the number of observations, but the data does not; calibrate again"
             )
         return cls(
             mean=tuple(mean.tolist()),
             covariance=tuple(tuple(line) for line in covariance.tolist()),
-            observations=int(data.get("observations", 0)),
+            observations=int(number or 0),
         )
 
     def summary(self) -> dict[str, tuple[float, float]]:
@@ -127,6 +135,26 @@ class Calibration:
 
 
 NO_CALIBRATION = Calibration()
+
+
+def _floats(data: Any) -> Floats:
+    """The numbers of a list, of lists too; empty where it holds anything else."""
+    try:
+        return np.array(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.zeros(0)
+
+
+def _is_belief(mean: Floats, covariance: Floats) -> bool:
+    """Whether these are a mean and a covariance that measurements can have led to."""
+    size = len(NAMES)
+    if mean.shape != (size,) or covariance.shape != (size, size):
+        return False
+    if not (np.isfinite(covariance).all() and np.abs(mean).max() <= _FARTHEST):
+        return False
+    if not np.allclose(covariance, covariance.T, atol=1e-9):
+        return False
+    return bool(np.linalg.eigvalsh(covariance).min() > -1e-9)
 
 
 def sensitivities(parts: Mapping[str, Floats | float]) -> list[Floats]:

@@ -23,3 +23,10 @@ def observe(
         predicted_gib=float(memory.reserved[row].max()),
         measured_gib=measured_reserved_gib,
     )
+
+
+def observe_peak(predicted_gib: float, measured_gib: float) -> Observation:
+    """The observation of one rank's reserved peak alone, as a memory probe makes it."""
+    return Observation(
+        parts={}, predicted_s=0.0, predicted_gib=predicted_gib, measured_gib=measured_gib
+    )

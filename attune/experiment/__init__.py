@@ -1,6 +1,29 @@
 """What a campaign leaves on disk: inputs, events, records, resume."""
 
+from attune.experiment.calibration import (
+    CalibrationKey,
+    SavedCalibration,
+    calibration_file,
+    list_calibrations,
+    load_calibration,
+    reset_calibrations,
+    save_calibration,
+    update_calibration,
+)
 from attune.experiment.experiment import Experiment, experiments_folder, list_experiments
 from attune.experiment.inputs import Inputs
 
-__all__ = ["Experiment", "Inputs", "experiments_folder", "list_experiments"]
+__all__ = [
+    "CalibrationKey",
+    "Experiment",
+    "Inputs",
+    "SavedCalibration",
+    "calibration_file",
+    "experiments_folder",
+    "list_calibrations",
+    "list_experiments",
+    "load_calibration",
+    "reset_calibrations",
+    "save_calibration",
+    "update_calibration",
+]

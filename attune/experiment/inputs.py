@@ -26,9 +26,20 @@ class Inputs(BaseModel):
     reference: str | None = None
     """Layout of the reference arm as one line; None is chosen by attune."""
     reference_source: str = ""
+    warm_start: str | None = None
+    """Layout that won elsewhere, as one line; the candidate nearest to it is tried first."""
+    warm_start_source: str = ""
+    objective: Literal["throughput", "cost", "time-to-tokens"] = "throughput"
+    """What counts between GPU counts; on one count all three put layouts in the same order."""
+    project: int | None = Field(None, gt=0)
+    """GPUs that the winner is meant for; the workload then holds this cluster's part of a batch."""
+    max_memory: float = Field(1.0, gt=0, le=1)
+    """Share of the GPU's memory that the winner may use."""
     framework: str = "megatron-core"
     launcher: str
     launcher_reason: str
+    launcher_options: dict[str, str] = {}
+    """What the site tells the launcher."""
     virtual: Literal["near", "far", "adversarial"] = "near"
     trials: int = Field(12, ge=1)
     """Candidates to try at most."""
@@ -44,3 +55,10 @@ class Inputs(BaseModel):
     versions: dict[str, str] = {}
     table_digest: str = ""
     """Digest of the candidate table; a resume must find the same."""
+
+    @property
+    def planned_cluster(self) -> Cluster:
+        """The cluster with as much memory as may be used."""
+        gpu = self.cluster.gpu
+        less = {"memory_gib": gpu.memory_gib * self.max_memory}
+        return self.cluster.model_copy(update={"gpu": gpu.model_copy(update=less)})

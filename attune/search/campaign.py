@@ -6,7 +6,7 @@ and goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from attune.errors import AttuneError
 from attune.experiment import Experiment
@@ -19,7 +19,9 @@ from attune.experiment.events import (
     Started,
     Stopped,
 )
+from attune.experiment.requests import forget_requests
 from attune.layout import Layout, parse_layout, write_layout
+from attune.layout.nearest import nearest_layout
 from attune.search.candidates import Candidates, Funnel, find_candidates
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
@@ -48,7 +50,11 @@ def run_campaign(experiment: Experiment, *, resumed: bool = False) -> Events:
     """
     with experiment.locked(), readable_study(experiment.study_path):
         experiment.mend_journal()
-        yield from Campaign(experiment).events(resumed)
+        forget_requests(experiment)
+        try:
+            yield from Campaign(experiment).events(resumed)
+        finally:
+            forget_requests(experiment)
 
 
 class Campaign:
@@ -57,7 +63,7 @@ class Campaign:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.inputs = experiment.inputs()
-        self.launcher = load_launcher(self.inputs.launcher)
+        self.launcher = load_launcher(self.inputs.launcher, self.inputs.launcher_options)
 
     def events(self, resumed: bool) -> Events:
         """Everything that happens, as it happens."""
@@ -71,7 +77,7 @@ class Campaign:
         self._same_provenance()
         yield self.experiment.append(started)
         funnel = find_candidates(
-            inputs.model, inputs.cluster, inputs.workload, inputs.space, dict(inputs.fixed)
+            inputs.model, inputs.planned_cluster, inputs.workload, inputs.space, dict(inputs.fixed)
         )
         yield self.experiment.append(_enumerated(inputs.space.name, funnel))
         reference = self._reference(funnel.candidates)
@@ -88,7 +94,7 @@ class Campaign:
         """The candidates, and the sampler, study and runs over them."""
         inputs = self.inputs
         self.candidates = with_reference(
-            inputs.model, inputs.cluster, inputs.workload, found, reference.layout
+            inputs.model, inputs.planned_cluster, inputs.workload, found, reference.layout
         )
         self._same_table(self.candidates)
         self.sampler = FiniteSampler(self.candidates, inputs.model.layers)
@@ -198,7 +204,7 @@ class Campaign:
     def _run_candidates(self) -> Events:
         if isinstance(last(self.experiment.events(), Stopped), Stopped):
             return
-        self._enqueue_first_choice()
+        self._enqueue_first()
         while True:
             scores = self.sampler.scores(self.study)
             row = scores.next()
@@ -222,10 +228,20 @@ class Campaign:
             )
             self._again_after_fault(row)
 
-    def _enqueue_first_choice(self) -> None:
-        row = self.candidates.first_choice()
-        if self.sampler.scores(self.study).free[row]:
-            enqueue(self.study, self.sampler.parameters.of(row), "the estimator's first choice")
+    def _enqueue_first(self) -> None:
+        """Puts in line what is tried before the sampler chooses, unless it was tried already."""
+        free = self.sampler.scores(self.study).free
+        for row, why in self._first():
+            if free[row]:
+                enqueue(self.study, self.sampler.parameters.of(row), why)
+
+    def _first(self) -> Iterator[tuple[int, str]]:
+        if self.inputs.warm_start:
+            wanted = parse_layout(self.inputs.warm_start)
+            row = nearest_layout(wanted, self.candidates.table)
+            moved = "" if self.candidates.find(wanted) is not None else ", nearest that may fit"
+            yield row, f"warm start: {self.inputs.warm_start_source}{moved}"
+        yield self.candidates.first_choice(), "the estimator's first choice"
 
     def _again_after_fault(self, row: int) -> None:
         run = self.runs.standing.runs[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from attune.experiment.events import Event, Finished, Interrupted, Proposed
 from attune.trial.job import Purpose
@@ -20,6 +21,8 @@ class Standing:
     """The runs so far, and what follows from them."""
 
     events: Sequence[Event]
+    limit_gib: float = inf
+    """Memory that the winner may use."""
 
     @property
     def runs(self) -> list[Finished]:
@@ -53,9 +56,13 @@ class Standing:
 
     @property
     def best(self) -> Finished | None:
-        """The fastest completed candidate or reference."""
-        arms = self.completed("candidate") + self.completed("reference")
+        """The fastest completed candidate or reference within the memory that may be used."""
+        arms = filter(self.within, self.completed("candidate") + self.completed("reference"))
         return min(arms, key=lambda r: r.step_time_s or float("inf"), default=None)
+
+    def within(self, run: Finished) -> bool:
+        """Whether the run needed no more memory than the winner may use."""
+        return (run.peak_gib or 0.0) <= self.limit_gib
 
     def tokens_per_s_per_gpu(self, layout: str) -> float | None:
         """Rate at the mean step time of every completed run of `layout`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attune.experiment import Experiment, Inputs
 from attune.experiment.events import Event, Finished, Interrupted, Progress, Proposed
+from attune.experiment.requests import is_asked_to_stop
 from attune.layout import parse_layout, write_layout
 from attune.search.candidates import Candidates
 from attune.search.progress import Standing
@@ -14,7 +15,7 @@ from attune.search.study import Parameters, abandon, enqueue, restore, tell, tri
 from attune.trial.job import Job, Purpose, Virtual
 from attune.trial.launchers import Launcher
 from attune.trial.result import Step, TrialResult
-from attune.trial.runner import follow, read_result, spent_s
+from attune.trial.runner import Steps, follow, read_result, resume, spent_s
 
 if TYPE_CHECKING:
     import optuna
@@ -48,7 +49,7 @@ class Runs:
     @property
     def standing(self) -> Standing:
         """Where the campaign stands now."""
-        return Standing(self._events)
+        return Standing(self._events, self.candidates.limit_gib)
 
     def record(self, event: Event) -> Event:
         """Journals `event` and gives it back, to be yielded."""
@@ -175,6 +176,8 @@ class Runs:
     def _settle(self, proposed: Proposed) -> Events:
         result = self.result(proposed.run)
         trial = self._trial_of(proposed.run)
+        if result is None:
+            result = yield from self._go_on(proposed)
         if result is not None and result.outcome != "cancelled":
             yield self._finish(proposed, result, trial)
             return
@@ -183,6 +186,25 @@ class Runs:
             # Runs again at once: what was begun is what the sampler wanted next.
             parameters = self.study.trials[trial].params
             enqueue(self.study, parameters, f"run {proposed.run} again, which was interrupted")
+
+    def _go_on(self, proposed: Proposed) -> Generator[Event, None, TrialResult | None]:
+        """The result of a run that outlived the attune that started it; None where none did."""
+        row = self.candidates.find(parse_layout(proposed.layout))
+        if row is None:
+            return None
+        job = self.job(row, proposed.purpose)
+        steps = resume(
+            job,
+            self.launcher,
+            self.experiment.run_folder(proposed.run),
+            asked_to_stop=self._is_asked_to_stop,
+        )
+        if steps is None:
+            return None
+        return (yield from self._watch(steps, job, proposed.run))
+
+    def _is_asked_to_stop(self) -> bool:
+        return is_asked_to_stop(self.experiment)
 
     def _finish_interrupted(self, proposed: Proposed) -> Event:
         from optuna.trial import TrialState
@@ -195,7 +217,11 @@ class Runs:
         return self.record(Interrupted(run=proposed.run, layout=proposed.layout, gpu_hours=hours))
 
     def _follow(self, job: Job, number: int) -> Generator[Event, None, TrialResult]:
-        steps = follow(job, self.launcher, self.experiment.run_folder(number))
+        folder = self.experiment.run_folder(number)
+        steps = follow(job, self.launcher, folder, asked_to_stop=self._is_asked_to_stop)
+        return (yield from self._watch(steps, job, number))
+
+    def _watch(self, steps: Steps, job: Job, number: int) -> Generator[Event, None, TrialResult]:
         keep: bool | None = None
         seen: list[Step] = []
         while True:

@@ -9,6 +9,7 @@ import numpy as np
 import optuna
 import pytest
 
+from attune.estimate.calibration import NAMES
 from attune.layout import Layout, LayoutTable
 from attune.search.candidates import Candidates
 from attune.search.sampler import FiniteSampler
@@ -37,6 +38,8 @@ def make_candidates() -> Candidates:
         reserved_gib=memory,
         device_gib=memory * 1.02,
         p_fits=1 / (1 + np.exp(20 * (memory / LIMIT_GIB - 1))),
+        time_shares=np.zeros((len(table), len(NAMES))),
+        memory_shares=np.zeros((len(table), 4)),
         limit_gib=LIMIT_GIB,
     )
 

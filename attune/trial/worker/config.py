@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from attune.catalog import Model
 from attune.errors import AttuneError
 from attune.layout import Layout
+from attune.trial.probe import Probe
 from attune.workload import Workload
 
 Device = Literal["cpu", "cuda"]
@@ -66,6 +67,8 @@ class WorkerConfig(BaseModel):
     """On `cpu`, memory that each rank may take beyond its baseline; None sets no limit."""
     steps_file: str | None = None
     """Path of a JSON-lines file that receives every step; None writes none."""
+    probe: Probe | None = None
+    """What is measured instead of a trial; None trains."""
     parity_file: str | None = None
     """Path of a JSON-lines file that receives the norm of every tensor's gradient and update after
     the first two steps; None leaves the probe off, as timed runs need it."""

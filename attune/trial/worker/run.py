@@ -12,6 +12,7 @@ import torch
 from megatron.core import parallel_state, tensor_parallel
 
 from attune.rows.feed import Feed, open_feed
+from attune.trial.probe import MemoryProbe
 from attune.trial.worker import cpu, faults, memory
 from attune.trial.worker.config import Device, WorkerConfig
 from attune.trial.worker.model import (
@@ -21,6 +22,7 @@ from attune.trial.worker.model import (
     transformer_config,
 )
 from attune.trial.worker.optimization import build_optimization
+from attune.trial.worker.probe_memory import join_fake_group, probe_memory
 from attune.trial.worker.progress import Progress
 from attune.trial.worker.refusal import refuse_unsupported
 from attune.trial.worker.training import Training
@@ -36,22 +38,25 @@ def run(config: WorkerConfig) -> int:
 
     Whatever goes wrong ends as one line of attune.trial.worker.log and exit code 1.
     """
+    probe = config.probe if isinstance(config.probe, MemoryProbe) else None
     progress = Progress(
-        rank=int(os.environ["RANK"]),
-        steps=config.workload.steps,
+        rank=probe.rank if probe else int(os.environ["RANK"]),
+        steps=probe.steps if probe else config.workload.steps,
         steps_file=config.steps_file,
     )
+    world = probe.world if probe else int(os.environ["WORLD_SIZE"])
     baseline = None
     try:
         progress.enter("start")
-        refuse_unsupported(config, int(os.environ["WORLD_SIZE"]), has_transformer_engine())
-        device = start_rank(config.device)
+        refuse_unsupported(config, world, has_transformer_engine())
+        device = start_rank(config.device, probe)
         make_model_parallel(config)
         progress.stage = parallel_state.get_pipeline_model_parallel_rank()
+        progress.speaks = progress.speaks or probe is not None
         # Opened before the baseline: the libraries that read rows are no memory of the model.
         feed = open_feed(config.workload, config.model.vocabulary)
         baseline = _baseline(config)
-        train(config, feed, device, progress)
+        _work(config, feed, device, progress)
     except Exception as error:
         memory.lift_limit()
         progress.log_failure(error)
@@ -62,6 +67,19 @@ def run(config: WorkerConfig) -> int:
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
     return 0
+
+
+def _work(
+    config: WorkerConfig,
+    feed: Feed,
+    device: torch.device,
+    progress: Progress,
+) -> None:
+    """Trains, or measures what the configuration asks for instead."""
+    if isinstance(config.probe, MemoryProbe):
+        probe_memory(config, config.probe, feed, device, progress)
+    else:
+        train(config, feed, device, progress)
 
 
 def train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
@@ -78,10 +96,13 @@ def train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Prog
     progress.enter("end")
 
 
-def start_rank(kind: Device) -> torch.device:
-    """This rank's device and its connection to the others."""
+def start_rank(kind: Device, probe: MemoryProbe | None = None) -> torch.device:
+    """This rank's device and its connection to the others, which a memory probe only plays."""
     _die_with_parent()
     device = _prepare_device(kind)
+    if probe is not None:
+        join_fake_group(probe)
+        return device
     backend = "gloo" if kind == "cpu" else "nccl"
     torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
     return device

@@ -52,20 +52,24 @@ class Training:
             DivergenceError: loss or gradient norm is not finite.
         """
         for step in range(self.config.workload.steps):
-            progress.enter("forward", step)
-            started = time.perf_counter()
-            self._play_fault(step)
-            rate = self.optimizer.param_groups[0]["lr"]
-            loss = self._forward_backward(step)
-            progress.enter("optimizer", step)
-            self.faults.before_update()
-            norm = self._probed_update(step, loss) if self._probes(step) else self._update()
-            self._wait(started)
-            seconds = time.perf_counter() - started
-            done = Step(step=step, seconds=seconds, loss=loss, grad_norm=norm)
-            if loss is not None:
-                progress.log_step(done, rate)
-            _check_finite(done)
+            _check_finite(self.step(step, progress))
+
+    def step(self, step: int, progress: Progress) -> Step:
+        """One step: forward and backward passes of all microbatches, then the update."""
+        progress.enter("forward", step)
+        started = time.perf_counter()
+        self._play_fault(step)
+        rate = self.optimizer.param_groups[0]["lr"]
+        loss = self._forward_backward(step)
+        progress.enter("optimizer", step)
+        self.faults.before_update()
+        norm = self._probed_update(step, loss) if self._probes(step) else self._update()
+        self._wait(started)
+        seconds = time.perf_counter() - started
+        done = Step(step=step, seconds=seconds, loss=loss, grad_norm=norm)
+        if loss is not None:
+            progress.log_step(done, rate)
+        return done
 
     def _play_fault(self, step: int) -> None:
         options = self.config.options
