@@ -63,6 +63,7 @@ def run_trial(
     directory: Path | None = None,
     virtual: Virtual | None = None,
     limit_s: float = 1800.0,
+    parity: bool = False,
     watch: Callable[[Step], None] | None = None,
     calibration: Path | None = None,
 ) -> TrialRun:
@@ -77,6 +78,7 @@ def run_trial(
         directory: where the trial's files go; None takes the next free one.
         virtual: the virtual cluster of a simulated run.
         limit_s: wall time after which the run is stopped as `timed_out`.
+        parity: whether attune's worker writes `parity.jsonl`, which spoils the first two times.
         watch: sees each step as it is logged.
         calibration: file of what measured runs taught; None is the one in the user's cache. A
             measured run that ends well is learnt from.
@@ -105,6 +107,7 @@ def run_trial(
         framework=framework,
         setup=setup,
         limit_s=limit_s,
+        parity=parity,
         virtual=virtual or Virtual(),
     )
     result = run(job, load_launcher(launcher.name, launcher.options), place, watch=_watching(watch))
