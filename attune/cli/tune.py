@@ -91,6 +91,16 @@ def tune(
             "--probes/--no-probes", help="Probe memory on a part of the cluster where it pays."
         ),
     ] = True,
+    advisor: Annotated[
+        Literal["rules", "none", "llm"],
+        typer.Option("--advisor", help="Who reads each run and says what to test next."),
+    ] = "rules",
+    attribution_trials: Annotated[
+        int,
+        typer.Option(
+            "--attribution-trials", min=0, help="Runs for measuring where the gain comes from."
+        ),
+    ] = 0,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
@@ -157,6 +167,8 @@ def tune(
         launcher=launcher,
         virtual=virtual,
         probes=probes,
+        advisor=advisor,
+        attribution_trials=attribution_trials,
         trials=trials,
         gpu_hours=gpu_hours,
         usd=usd,

@@ -88,9 +88,7 @@ def estimate_step_time(
     measured = covered(table, cells)
     shares = np.stack(sensitivities(parts, measured), axis=1)
     name = framework if isinstance(framework, str) else "stated"
-    sigma = np.hypot(
-        calibration.time_sigma(shares), novelty(model, cluster, workload, table, name)
-    )
+    sigma = np.hypot(calibration.time_sigma(shares), novelty(model, cluster, workload, table, name))
     return TimeEstimate(parts=parts, sigma=sigma, layers_measured=measured)
 
 

@@ -50,6 +50,10 @@ class Inputs(BaseModel):
     virtual: Literal["near", "far", "adversarial"] = "near"
     probes: bool = True
     """Whether memory may be probed on a part of the cluster before a trial."""
+    advisor: Literal["rules", "none", "llm"] = "rules"
+    """Who reads each run and supposes what would be faster."""
+    attribution_trials: int = Field(0, ge=0)
+    """Runs that may be spent on measuring where the winner's gain comes from."""
     trials: int = Field(12, ge=1)
     """Candidates to try at most."""
     gpu_hours: float | None = Field(None, gt=0)

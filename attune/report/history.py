@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from attune.experiment.events import (
+    Advised,
+    Attributed,
     Completed,
     Enumerated,
     Event,
     Finished,
     Interrupted,
+    Judged,
     Probed,
     Progress,
     Proposed,
@@ -37,6 +40,9 @@ class History:
     """Why each run was proposed, by its number."""
     interrupted: tuple[Interrupted, ...] = ()
     probes: tuple[Probed, ...] = ()
+    advised: tuple[Advised, ...] = ()
+    judged: tuple[Judged, ...] = ()
+    attributed: Attributed | None = None
     stopped: Stopped | None = None
     verified: tuple[Verified, ...] = ()
     completed: Completed | None = None
@@ -96,6 +102,12 @@ class History:
                 return replace(self, running=None, progress=None, interrupted=both)
             case Probed():
                 return replace(self, probes=(*self.probes, event))
+            case Advised():
+                return replace(self, advised=(*self.advised, event))
+            case Judged():
+                return replace(self, judged=(*self.judged, event))
+            case Attributed():
+                return replace(self, attributed=event)
             case Stopped():
                 return replace(self, stopped=event)
             case Verified():

@@ -22,6 +22,8 @@ from attune.experiment.events import (
 from attune.experiment.requests import forget_requests
 from attune.layout import Layout, parse_layout, write_layout
 from attune.layout.nearest import nearest_layout
+from attune.search.advisers import load_adviser
+from attune.search.advisor import Advisor
 from attune.search.candidates import Candidates, Funnel, find_candidates
 from attune.search.prober import load_prober
 from attune.search.probes import Probes
@@ -116,6 +118,7 @@ class Campaign:
         self.study = open_study(self.experiment.study_path, self.sampler)
         self.runs = Runs(self.experiment, self.inputs, self.launcher, self.candidates, self.study)
         self.probes = Probes(self.runs, load_prober(inputs, self.launcher))
+        self.advisor = Advisor(self.runs, load_adviser(self.inputs.advisor, self.experiment))
 
     def _started(self, resumed: bool) -> Started:
         i = self.inputs
@@ -222,6 +225,7 @@ class Campaign:
             return
         self._enqueue_first()
         while True:
+            yield from self.advisor.events(self.sampler.scores(self.study))
             scores = self.sampler.scores(self.study)
             row = scores.next()
             reason = reason_to_stop(self.runs, row, scores.expected_gain)

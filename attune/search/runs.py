@@ -275,7 +275,7 @@ class Runs:
                 gpu_hours=result.gpu_hours,
                 predicted=proposed.predicted,
                 provenance=result.provenance,
-                best=beats and proposed.purpose != "confirmation",
+                best=beats and proposed.purpose in ("candidate", "reference"),
             )
         )
 

@@ -55,6 +55,10 @@ class TuneRequest:
     virtual: Literal["near", "far", "adversarial"] = "near"
     probes: bool = True
     """Whether memory may be probed on a part of the cluster before a trial."""
+    advisor: Literal["rules", "none", "llm"] = "rules"
+    """Who reads each run and supposes what would be faster."""
+    attribution_trials: int = 0
+    """Runs that may be spent on measuring where the winner's gain comes from."""
     trials: int = 12
     gpu_hours: float | None = None
     usd: float | None = None
@@ -204,6 +208,8 @@ def _inputs(request: TuneRequest) -> Inputs:
         "launcher_options": request.launcher_options,
         "virtual": request.virtual,
         "probes": request.probes,
+        "advisor": request.advisor,
+        "attribution_trials": request.attribution_trials,
         "trials": request.trials,
         "gpu_hours": _budget(request, cluster.gpu),
         "min_gain": request.min_gain,
