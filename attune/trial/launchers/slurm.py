@@ -94,7 +94,7 @@ class SlurmLauncher:
             self.allocation.check(job.cluster.nodes, self.options.exclude)
             return
         try:
-            slurm.call("sbatch", "--test-only", *self._orders(job), "--wrap=true")
+            slurm.call("sbatch", "--test-only", *self.orders(job), "--wrap=true")
         except slurm.SlurmSilentError as error:
             raise AttuneError(f"Slurm does not answer: {error}; try again later") from error
         except AttuneError as error:
@@ -155,7 +155,7 @@ class SlurmLauncher:
             f"--chdir={directory.resolve()}",
             "--output=logs/launcher.log",
             "--open-mode=append",
-            *self._orders(job),
+            *self.orders(job),
         )
         try:
             return slurm.submit((*arguments, str(script.resolve())))
@@ -165,7 +165,8 @@ class SlurmLauncher:
                 f"Slurm does not answer: {error}; if it took job {record.name}, --resume finds it"
             ) from error
 
-    def _orders(self, job: Job) -> tuple[str, ...]:
+    def orders(self, job: Job) -> tuple[str, ...]:
+        """What sbatch is told of a job: nodes, time limit, and what the site wants."""
         options, cluster = self.options, job.cluster
         named = {
             "partition": options.partition,
