@@ -108,7 +108,13 @@ def test_rows_one_knob_away_are_those_that_one_turn_reaches():
 
 @pytest.mark.parametrize(
     ("step_s", "verdict"),
-    [(9.0, "confirmed"), (10.0, "refuted"), (11.0, "refuted"), (9.66, "unclear"), (None, "refuted")],
+    [
+        (9.0, "confirmed"),
+        (10.0, "refuted"),
+        (11.0, "refuted"),
+        (9.66, "unclear"),
+        (None, "refuted"),
+    ],
 )
 def test_a_trial_confirms_or_refutes(step_s, verdict):
     supposed = hypothesis(10.0)
