@@ -82,6 +82,26 @@ class Proposed(_Event):
     """Expected gain of this trial over the best so far, as a fraction."""
 
 
+class Probed(_Event):
+    """The memory of a candidate was probed on a part of the cluster before its trial."""
+
+    kind: Literal["probed"] = "probed"
+    number: int
+    """Number of the probe in this campaign; names its directory."""
+    layout: str
+    fits: bool | None
+    """False where the rank ran out of memory; None where the probe itself failed."""
+    peak_gib: float | None
+    """Reserved peak of the rank that was played."""
+    p_fits: float
+    """Believed before the probe."""
+    gpu_hours: float
+    spared_gpu_hours: float = 0.0
+    """What the trial would have cost that the probe showed to be out of memory."""
+    provenance: Provenance
+    evidence: str = ""
+
+
 class Progress(_Event):
     """One step of the run in flight; drawn, not journaled."""
 
@@ -272,6 +292,7 @@ Event = Annotated[
     | Enumerated
     | ReferenceChosen
     | Proposed
+    | Probed
     | Progress
     | Finished
     | Interrupted

@@ -14,6 +14,7 @@ from attune.experiment.events import (
     Finished,
     Interrupted,
     Judged,
+    Probed,
     Progress,
     Proposed,
     ReferenceChosen,
@@ -38,6 +39,7 @@ class History:
     reasons: tuple[tuple[int, str], ...] = ()
     """Why each run was proposed, by its number."""
     interrupted: tuple[Interrupted, ...] = ()
+    probes: tuple[Probed, ...] = ()
     advised: tuple[Advised, ...] = ()
     judged: tuple[Judged, ...] = ()
     attributed: Attributed | None = None
@@ -63,9 +65,10 @@ class History:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of every run so far, interrupted ones included."""
+        """GPU-hours of every run and probe so far, interrupted ones included."""
         ended = sum(run.gpu_hours for run in self.runs)
-        return ended + sum(run.gpu_hours for run in self.interrupted)
+        probed = sum(probe.gpu_hours for probe in self.probes)
+        return ended + probed + sum(run.gpu_hours for run in self.interrupted)
 
     @property
     def state(self) -> str:
@@ -97,6 +100,8 @@ class History:
             case Interrupted():
                 both = (*self.interrupted, event)
                 return replace(self, running=None, progress=None, interrupted=both)
+            case Probed():
+                return replace(self, probes=(*self.probes, event))
             case Advised():
                 return replace(self, advised=(*self.advised, event))
             case Judged():

@@ -16,6 +16,7 @@ from attune.experiment.events import (
     Finished,
     Interrupted,
     Judged,
+    Probed,
     Progress,
     Proposed,
     ReferenceChosen,
@@ -118,6 +119,16 @@ def against(event: Finished) -> str:
     return f"step time {100 * error:+.1f} % against prediction"
 
 
+def _probed(event: Probed) -> list[str]:
+    found = {True: f"holds {gib(event.peak_gib)} GiB", False: "runs out of memory", None: "failed"}
+    told = f"memory probe {event.number}, {event.provenance}: {found[event.fits]}"
+    if event.spared_gpu_hours:
+        told += (
+            f", which spares a trial of {event.spared_gpu_hours - event.gpu_hours:.2f} GPU-hours"
+        )
+    return [f"{told} (P(fits) was {percent(event.p_fits, 0)}): {event.layout}"]
+
+
 def _interrupted(event: Interrupted) -> list[str]:
     return [f"run {event.run} was interrupted ({event.gpu_hours:.2f} GPU-hours): {event.layout}"]
 
@@ -207,6 +218,7 @@ _TELLERS: dict[str, Callable[[Any], list[str]]] = {
     "enumerated": _enumerated,
     "reference_chosen": _reference,
     "proposed": _proposed,
+    "probed": _probed,
     "progress": _progress,
     "finished": _finished,
     "interrupted": _interrupted,
