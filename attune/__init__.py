@@ -13,7 +13,7 @@ _DOORS = {
     "check_rows": "rows",
     "convert_rows": "rows",
     "explain": "explain",
-    "export_recipe": "recipe",
+    "export_recipe": "export",
     "find_experiments": "report",
     "find_launcher": "trial",
     "find_target": "target",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, cast
 
@@ -12,10 +11,10 @@ from attune.experiment.events import Finished, Gain, ReferenceChosen
 from attune.experiment.experiment import write_whole
 from attune.layout import parse_layout
 from attune.recipe import build_recipe, dump_recipe
+from attune.recipe.job import portable_command
 from attune.recipe.schema import Gains, Predictions
 from attune.search.progress import last
 from attune.search.runs import Runs
-from attune.trial.frameworks import Command, load_framework
 from attune.trial.script import shell_script
 from attune.verify import Verification
 
@@ -35,7 +34,7 @@ def write_recipe(
     inputs = runs.inputs
     result = runs.result(arm.run)
     assert result is not None, "the winner completed"
-    command = _portable(load_framework(inputs.framework).prepare(runs.job_of(arm)))
+    command = portable_command(runs.job_of(arm))
     recipe = build_recipe(
         model=inputs.model,
         cluster=inputs.cluster,
@@ -62,12 +61,6 @@ def write_recipe(
     )
     write_whole(runs.experiment.recipe_path, dump_recipe(recipe))
     return runs.experiment.recipe_path.name
-
-
-def _portable(command: Command) -> Command:
-    """The command without what is true of this machine alone."""
-    kept = {k: v for k, v in command.environment.items() if k != "PYTHONPATH"}
-    return replace(command, environment=kept)
 
 
 def _reference_words(runs: Runs) -> str:

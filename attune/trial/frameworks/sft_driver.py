@@ -218,7 +218,11 @@ class SftDriver:
         """The model in flags, where the checkout has no arguments for it."""
         return words(
             megatron_flags(job.model)
-            | ({"--moe-grouped-gemm": True, "--moe-permute-fusion": True} if job.model.experts else {})
+            | (
+                {"--moe-grouped-gemm": True, "--moe-permute-fusion": True}
+                if job.model.experts
+                else {}
+            )
         )
 
     def _command_of_model_args(self, model: str) -> list[str]:
@@ -231,5 +235,3 @@ class SftDriver:
 
     def _quoted_model(self, job: Job) -> str:
         return shlex.quote(self._model_name(job) or "")
-
-
