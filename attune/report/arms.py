@@ -54,3 +54,5 @@ class ExperimentReport:
     environment: str = ""
     versions: tuple[tuple[str, str], ...] = ()
     usd_per_gpu_hour: float = 0.0
+    remarks: tuple[str, ...] = ()
+    """What is unfinished, damaged or not understood in its files."""

@@ -75,7 +75,8 @@ def _inert(cells: Iterable[object]) -> list[object]:
 
 def report_markdown(report: ExperimentReport) -> str:
     """The report as Markdown: verdict, facts, runs, and the table of every chart."""
-    parts = [f"# {_words(headline(report))}", *([_words(notice(report))] if notice(report) else [])]
+    said = [*report.remarks, *([notice(report)] if notice(report) else [])]
+    parts = [f"# {_words(headline(report))}", *map(_words, said)]
     parts.append(_table(("fact", "value"), facts(report)))
     head, rows = run_rows(report)
     parts += ["## Runs", _table(head, rows)]

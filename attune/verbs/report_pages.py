@@ -50,7 +50,8 @@ def gather_report(experiment: str) -> ExperimentReport:
         AttuneError: no such experiment, or a damaged one.
         NothingFoundError: the journal is empty.
     """
-    found, history = Experiment.open(experiment), write_report(experiment).history
+    found, told = Experiment.open(experiment), write_report(experiment)
+    history = told.history
     inputs = found.inputs()
     target = Target(model=inputs.model, cluster=inputs.cluster, workload=inputs.workload)
     recipe = _recipe(found)
@@ -67,6 +68,7 @@ def gather_report(experiment: str) -> ExperimentReport:
         environment="\n".join(f"{k}={v}" for k, v in recipe.env.items()) if recipe else "",
         versions=tuple(inputs.versions.items()),
         usd_per_gpu_hour=inputs.cluster.gpu.usd_per_gpu_hour,
+        remarks=told.remarks,
     )
 
 
