@@ -120,5 +120,7 @@ def _code(code: object) -> int:
 
 
 def _tell(message: object, code: int) -> int:
-    print(f"attune: {short_words(str(message))}", file=sys.stderr)
+    from attune.report.words import visible
+
+    print(f"attune: {visible(short_words(str(message)))}", file=sys.stderr)
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,10 +33,14 @@ def export(
 
     Nothing is started. Example: attune export my-experiment --to sbatch -o train.sbatch
     """
+    from attune.errors import AttuneError
+    from attune.report.words import visible
     from attune.verbs.export import export_text, write_text
 
     text = export_text(source, to, options=pairs(launcher_option), checkout=checkout)
     if output is None:
-        typer.echo(text, nl=False)
+        if sys.stdout.isatty() and visible(text) != text:
+            raise AttuneError("the text holds characters that a terminal obeys; give -o FILE")
+        sys.stdout.write(text)
     else:
         typer.echo(f"wrote {write_text(output, text, overwrite=overwrite)}")
