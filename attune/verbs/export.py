@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from attune.catalog.yaml_file import read_text
 from attune.errors import AttuneError, NothingFoundError
 from attune.experiment import Experiment
 from attune.experiment.events import Completed
@@ -64,7 +65,7 @@ def export_text(
     """
     file = find_recipe(source)
     if to == "recipe":
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
     recipe = load_recipe(file)
     job = _job(source, recipe)
     if to == "megatron-bridge":
