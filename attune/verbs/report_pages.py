@@ -22,6 +22,7 @@ from attune.report.report_pages import write_pages
 from attune.trial.runner import read_result
 from attune.verbs.explain import explain
 from attune.verbs.report import write_report
+from attune.verbs.report_schedule import schedule_of
 from attune.verbs.target import Target
 
 _NEAR = 2.5
@@ -94,13 +95,14 @@ def _arms(
 
 
 def _arm(found: Experiment, target: Target, name: str, run: Finished) -> Arm:
-    result = read_result(found.run_folder(run.run))
+    result, layout = read_result(found.run_folder(run.run)), parse_layout(run.layout)
     return Arm(
         name=name,
         run=run.run,
         provenance=run.provenance,
         steps=result.steps if result else (),
-        explanation=explain(target, parse_layout(run.layout)),
+        explanation=explain(target, layout),
+        schedule=schedule_of(target, layout),
     )
 
 
