@@ -11,6 +11,7 @@ import typer
 
 from attune.cli import (
     calibration,
+    dashboard,
     diagnose,
     experiments,
     explain,
@@ -73,6 +74,7 @@ app.command("stop")(stop.stop)
 app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
 app.command("report")(report.report)
+app.command("dashboard")(dashboard.dashboard)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from any_recipe import recipes
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from attune.errors import AttuneError
 from attune.recipe.edit import edit_text
@@ -16,18 +16,22 @@ from attune.recipe.files import dump_recipe, load_recipe, parse_text
 from attune.recipe.library import recipe_files
 from attune.recipe.schema import Recipe
 
+_PARTS = 4
 _MANY = settings(
-    max_examples=30, phases=[Phase.generate],
-    derandomize=True,
+    max_examples=1000 // _PARTS,
+    phases=[Phase.generate],
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
 
 
-@_MANY
-@given(recipes())
-def test_generated_recipes(data: dict[str, Any]) -> None:
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_generated_recipes(part: int) -> None:
+    seed(part)(_MANY(given(recipes())(_goes_round)))()
+
+
+def _goes_round(data: dict[str, Any]) -> None:
     recipe = Recipe.model_validate(data)
     text = dump_recipe(recipe)
     read = parse_text(text)
