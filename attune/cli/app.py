@@ -13,6 +13,7 @@ from attune.cli import (
     calibration,
     dashboard,
     diagnose,
+    doctor,
     experiments,
     explain,
     export,
@@ -28,6 +29,7 @@ from attune.cli import (
     stop,
     trial,
     tune,
+    verify,
     watch,
 )
 from attune.cli.usage import ShortUsage, short_words
@@ -73,12 +75,14 @@ app.command("watch")(watch.watch)
 app.command("stop")(stop.stop)
 app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
+app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
 app.command("dashboard")(dashboard.dashboard)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(verify.app, name="verify")
 app.add_typer(rows.app, name="rows")
 app.add_typer(site.app, name="site")
 app.add_typer(models.app, name="models")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attune.cli.options import (
+    AsJson,
+    CalibrationFile,
+    Checkout,
     ClusterFile,
+    FrameworkName,
     GlobalBatch,
     LauncherName,
     LauncherOption,
@@ -76,9 +81,27 @@ def tune(
         float,
         typer.Option("--max-memory", help="Share of the GPU's memory that may be used."),
     ] = 1.0,
+    framework: FrameworkName = "megatron-core",
+    checkout: Checkout = None,
     launcher: LauncherName = "auto",
     launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
+    probes: Annotated[
+        bool,
+        typer.Option(
+            "--probes/--no-probes", help="Probe memory on a part of the cluster where it pays."
+        ),
+    ] = True,
+    advisor: Annotated[
+        Literal["rules", "none", "llm"],
+        typer.Option("--advisor", help="Who reads each run and says what to test next."),
+    ] = "rules",
+    attribution_trials: Annotated[
+        int,
+        typer.Option(
+            "--attribution-trials", min=0, help="Runs for measuring where the gain comes from."
+        ),
+    ] = 0,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
@@ -92,6 +115,7 @@ def tune(
         typer.Option("--min-gain", min=0, help="Stop when the next trial promises a smaller gain."),
     ] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
+    calibration: CalibrationFile = None,
     experiment_name: Annotated[
         str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
     ] = None,
@@ -104,6 +128,7 @@ def tune(
         bool, typer.Option("--dry-run", help="Say what would run; run nothing.")
     ] = False,
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the fastest layout and write its recipe.
 
@@ -112,8 +137,9 @@ def tune(
     Example: attune tune -m glm-4.5 -g h200 -n 128
     """
     from attune.cli.consent import ask
-    from attune.cli.output import console
+    from attune.cli.output import console, json_text
     from attune.report.objectives import draw_comparison
+    from attune.report.plain import plain
     from attune.verbs.tune import TuneRequest
     from attune.verbs.tune import tune as prepare
     from attune.verbs.tune_counts import read_counts, run_counts, tune_counts
@@ -139,13 +165,19 @@ def tune(
         objective=objective,
         project=project,
         max_memory=max_memory,
+        framework=framework,
+        checkout=checkout,
         launcher=launcher,
         virtual=virtual,
+        probes=probes,
+        advisor=advisor,
+        attribution_trials=attribution_trials,
         trials=trials,
         gpu_hours=gpu_hours,
         usd=usd,
         min_gain=min_gain,
         seed=seed,
+        calibration=calibration,
         name=experiment_name,
         resume=resume,
         launcher_options=pairs(launcher_option),
@@ -158,14 +190,31 @@ def tune(
         return
     if any(campaign.spends for campaign in campaigns) and not yes:
         ask("\n".join(map(_question, campaigns)))
+    play = _print if as_json else _play
     if len(campaigns) == 1:
-        if _play(campaigns[0]) != "done":
+        if play(campaigns[0]) != "done":
             raise typer.Exit(1)
         return
-    comparison = run_counts(campaigns, _play)
-    draw_comparison(comparison, console())
+    comparison = run_counts(campaigns, play)
+    if as_json:
+        print(json_text({"kind": "comparison", **plain(comparison)}))
+    else:
+        draw_comparison(comparison, console())
     if comparison.best is None:
         raise typer.Exit(1)
+
+
+def _print(campaign: Campaign) -> str:
+    """Prints each event of a campaign as one line of JSON; the state that it ends in."""
+    from attune.cli.output import json_text
+    from attune.report.history import history_of
+
+    kept = []
+    with closing(campaign.events()) as events:
+        for event in events:
+            print(json_text(event), flush=True)
+            kept.append(event)
+    return history_of(kept).state
 
 
 def _play(campaign: Campaign) -> str:
@@ -178,7 +227,9 @@ def _play(campaign: Campaign) -> str:
 
     before = history_so_far(campaign.experiment) if campaign.resumed else None
     try:
-        history = draw_events(campaign.events(), console(), before)
+        # Closed on every way out, so that no run is left where drawing is interrupted.
+        with closing(campaign.events()) as events:
+            history = draw_events(events, console(), before)
     except KeyboardInterrupt:
         typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise

@@ -15,7 +15,7 @@ from attune.recipe.job import portable_command
 from attune.recipe.schema import Gains, Predictions
 from attune.search.progress import last
 from attune.search.runs import Runs
-from attune.trial.script import shell_script
+from attune.trial.frameworks import load_framework
 from attune.verify import Verification
 
 _FRAMEWORK_WORDS = {
@@ -34,7 +34,7 @@ def write_recipe(
     inputs = runs.inputs
     result = runs.result(arm.run)
     assert result is not None, "the winner completed"
-    command = portable_command(runs.job_of(arm))
+    job = runs.job_of(arm)
     recipe = build_recipe(
         model=inputs.model,
         cluster=inputs.cluster,
@@ -44,9 +44,9 @@ def write_recipe(
         provenance=cast('Literal["predicted", "measured", "verified"]', verification.provenance),
         checks=verification.checks,
         reference=_reference_words(runs),
-        command=shell_script(command, "python3", with_files=True),
+        command=load_framework(inputs.framework).run_block(job),
         stack=_stack(inputs.framework, inputs.versions),
-        environment=command.environment,
+        environment=portable_command(job).environment,
         notes=notes,
         measured=datetime.now(UTC).date(),
         experiment=runs.experiment.name,

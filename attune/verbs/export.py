@@ -15,7 +15,6 @@ from attune.recipe import Recipe, layout_of, load_recipe
 from attune.recipe.job import job_of
 from attune.search.progress import last
 from attune.trial.job import Job
-from attune.trial.setup import Setup
 from attune.verbs.export_text import FORMS
 
 Form = Literal["recipe", "script", "sbatch", "ray", "k8s", "megatron-bridge", "env"]
@@ -71,7 +70,7 @@ def export_text(
     if to == "megatron-bridge":
         job = replace(job, framework=to)
     if checkout is not None:
-        job = replace(job, setup=Setup(checkout=checkout))
+        job = replace(job, setup=job.setup.model_copy(update={"checkout": checkout}))
     return FORMS[to](job, recipe.env, options or {})
 
 
@@ -110,6 +109,7 @@ def _job(source: str, recipe: Recipe) -> Job:
         workload=inputs.workload,
         layout=layout_of(recipe),
         framework=inputs.framework,
+        setup=inputs.setup,
         limit_s=inputs.trial_limit_s,
     )
 

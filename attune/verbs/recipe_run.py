@@ -80,7 +80,7 @@ def prepare_recipe(
     recipe = load_recipe(path)
     job = job_of(recipe, steps=steps, rows=rows)
     target = Target(model=job.model, cluster=job.cluster, workload=job.workload)
-    refuse_illegal(target, job.layout)
+    refuse_illegal(target, job.layout, job.framework, job.setup.version)
     chosen = find_launcher(target, launcher, dict(options or {}))
     workload = name_rows(job.workload, job.model.vocabulary, real=not chosen.simulated)
     job = replace(

@@ -12,7 +12,7 @@ import yaml
 from attune.errors import AttuneError
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
-from attune.trial.launchers.kubernetes_api import TrainJobs
+from attune.trial.launchers.kubernetes_api import KubernetesSilentError, TrainJobs
 from attune.trial.launchers.kubernetes_job import KubernetesHandle
 from attune.trial.launchers.kubernetes_manifest import affinity_without, fill, pod_script
 from attune.trial.launchers.options import LauncherOptions, read_options, read_template, without
@@ -87,7 +87,11 @@ class KubernetesLauncher:
             return None
         jobs = self._jobs()
         # attune chose the job's name itself, so it is known from before the submission.
-        if jobs.read(record.name) is None:
+        try:
+            found = jobs.read(record.name)
+        except KubernetesSilentError as error:
+            raise AttuneError(f"the Kubernetes cluster does not answer: {error}") from error
+        if found is None:
             return None
         return self._handle(jobs, record, directory)
 

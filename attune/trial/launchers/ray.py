@@ -66,6 +66,14 @@ class RayLauncher:
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         if self.options.python == sys.executable:
             refuse_missing(modules)
+        self.reach()
+
+    def reach(self) -> None:
+        """See that the cluster answers.
+
+        Raises:
+            AttuneError: it does not, or the client is not installed.
+        """
         self._client()
 
     def start(self, job: Job, command: Command, directory: Path) -> RayHandle:
@@ -79,7 +87,10 @@ class RayLauncher:
                 runtime_env=runtime,
             )
         except (RuntimeError, OSError) as error:
-            raise AttuneError(f"Ray refuses the job: {' '.join(str(error).split())}") from error
+            # It may have taken the job before the answer was lost.
+            if not _knows(client, record.name):
+                said = " ".join(str(error).split())
+                raise AttuneError(f"Ray refuses the job: {said}") from error
         return self._handle(client, finish_launch(record, record.name, directory), directory)
 
     def attach(self, job: Job, directory: Path) -> RayHandle | None:
@@ -148,3 +159,11 @@ class RayLauncher:
                 f"no Ray cluster answers at `{address}`: {' '.join(str(error).split())[:200]}; "
                 "pass --launcher-option address=http://HEAD:8265"
             ) from error
+
+
+def _knows(client: Any, name: str) -> bool:
+    try:
+        client.get_job_info(name)
+    except (RuntimeError, OSError):
+        return False
+    return True
