@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from attune.cli.options import (
+    AsJson,
     CalibrationFile,
     Checkout,
     ClusterFile,
@@ -127,6 +128,7 @@ def tune(
         bool, typer.Option("--dry-run", help="Say what would run; run nothing.")
     ] = False,
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the fastest layout and write its recipe.
 
@@ -135,8 +137,9 @@ def tune(
     Example: attune tune -m glm-4.5 -g h200 -n 128
     """
     from attune.cli.consent import ask
-    from attune.cli.output import console
+    from attune.cli.output import console, json_text
     from attune.report.objectives import draw_comparison
+    from attune.report.plain import plain
     from attune.verbs.tune import TuneRequest
     from attune.verbs.tune import tune as prepare
     from attune.verbs.tune_counts import read_counts, run_counts, tune_counts
@@ -187,14 +190,31 @@ def tune(
         return
     if any(campaign.spends for campaign in campaigns) and not yes:
         ask("\n".join(map(_question, campaigns)))
+    play = _print if as_json else _play
     if len(campaigns) == 1:
-        if _play(campaigns[0]) != "done":
+        if play(campaigns[0]) != "done":
             raise typer.Exit(1)
         return
-    comparison = run_counts(campaigns, _play)
-    draw_comparison(comparison, console())
+    comparison = run_counts(campaigns, play)
+    if as_json:
+        print(json_text({"kind": "comparison", **plain(comparison)}))
+    else:
+        draw_comparison(comparison, console())
     if comparison.best is None:
         raise typer.Exit(1)
+
+
+def _print(campaign: Campaign) -> str:
+    """Prints each event of a campaign as one line of JSON; the state that it ends in."""
+    from attune.cli.output import json_text
+    from attune.report.history import history_of
+
+    kept = []
+    with closing(campaign.events()) as events:
+        for event in events:
+            print(json_text(event), flush=True)
+            kept.append(event)
+    return history_of(kept).state
 
 
 def _play(campaign: Campaign) -> str:
