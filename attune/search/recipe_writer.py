@@ -48,7 +48,7 @@ def write_recipe(
         command=framework.run_block(runs.job_of(arm)),
         stack=_stack(inputs.framework, inputs.versions),
         environment=command.environment,
-        notes=notes,
+        notes=[*notes, *_weights(inputs.setup.checkpoint_sha256)],
         measured=datetime.now(UTC).date(),
         experiment=runs.experiment.name,
         predictions=Predictions(
@@ -62,6 +62,11 @@ def write_recipe(
     )
     write_whole(runs.experiment.recipe_path, dump_recipe(recipe))
     return runs.experiment.recipe_path.name
+
+
+def _weights(digest: str | None) -> list[str]:
+    """What both arms started from."""
+    return [f"Both arms start from one distributed checkpoint, digest {digest}."] if digest else []
 
 
 def _portable(command: Command) -> Command:

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from attune.errors import AttuneError
+from attune.trial.setup import Setup
 
 _NAMES = (".metadata", "metadata.json", "common.pt")
 """Files of a distributed checkpoint (torch_dist) that say what it holds."""
@@ -34,6 +35,23 @@ def checkpoint_digest(folder: Path) -> str:
         digest.update(f"{path.relative_to(place)}\0{path.stat().st_size}\0".encode())
         digest.update(_ends(path))
     return digest.hexdigest()
+
+
+def name_checkpoint(setup: Setup) -> Setup:
+    """The setup with the digest of its checkpoint, where that lies on this machine.
+
+    Raises:
+        AttuneError: it is another checkpoint than the setup names, or none at all.
+    """
+    if setup.checkpoint is None or not Path(setup.checkpoint).is_dir():
+        return setup
+    digest = checkpoint_digest(Path(setup.checkpoint))
+    if setup.checkpoint_sha256 not in (None, digest):
+        raise AttuneError(
+            f"{setup.checkpoint} is another checkpoint: its digest is {digest}, and the setup "
+            f"names {setup.checkpoint_sha256}; name the first one, or start anew"
+        )
+    return setup.model_copy(update={"checkpoint_sha256": digest})
 
 
 def _iteration(folder: Path) -> Path:

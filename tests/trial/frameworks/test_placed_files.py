@@ -17,6 +17,12 @@ from attune.trial.frameworks.files import file_text
 TELL = "import json, os, sys\nprint(json.dumps([sys.argv[1:], sys.path[:2], __name__]))\n"
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing torch on a busy machine takes what it takes."""
+    monkeypatch.setattr("attune.trial.frameworks.preflight._LIMIT_S", 3600.0)
+
+
 def run_file(
     name: str, folder: Path, *words: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -38,7 +44,8 @@ def checkout(tmp_path: Path) -> Path:
     (folder / "train.py").write_text(TELL)
     (folder / "print_args.py").write_text("print('--num-layers 4 --freq [0]*3+[1]*89')\n")
     (folder / "scripts/models/tiny.sh").write_text(
-        'LAYERS=4\nMODEL_ARGS=(\n --num-layers $LAYERS --freq [0]*3+[1]*$((LAYERS + 85))\n "a b" )\n'
+        "LAYERS=4\nMODEL_ARGS=(\n --num-layers $LAYERS\n"
+        ' --freq [0]*3+[1]*$((LAYERS + 85))\n "a b" )\n'
     )
     return folder
 
