@@ -12,6 +12,7 @@ import typer
 from attune.cli import (
     calibration,
     diagnose,
+    doctor,
     experiments,
     explain,
     export,
@@ -27,6 +28,7 @@ from attune.cli import (
     stop,
     trial,
     tune,
+    verify,
     watch,
 )
 from attune.cli.usage import ShortUsage, short_words
@@ -72,11 +74,13 @@ app.command("watch")(watch.watch)
 app.command("stop")(stop.stop)
 app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
+app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(verify.app, name="verify")
 app.add_typer(rows.app, name="rows")
 app.add_typer(site.app, name="site")
 app.add_typer(models.app, name="models")

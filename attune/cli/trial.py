@@ -55,6 +55,9 @@ def trial(
         Path | None, typer.Option("--output", "-o", help="Directory of the trial.")
     ] = None,
     calibration: CalibrationFile = None,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Write norms of every tensor after steps 1 and 2.")
+    ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -96,6 +99,7 @@ def trial(
         directory=output,
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,
+        parity=parity,
         watch=None if as_json else lambda step: say(told, step_line(step, target.workload.steps)),
         calibration=calibration,
     )

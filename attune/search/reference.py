@@ -8,6 +8,7 @@ import numpy as np
 
 from attune.catalog import Cluster, Model
 from attune.errors import AttuneError
+from attune.estimate import NO_CALIBRATION, Calibration
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.nearest import nearest_layout
 from attune.layout.rules import Setting, broken_rules
@@ -89,6 +90,7 @@ def with_reference(
     workload: Workload,
     candidates: Candidates,
     reference: Layout,
+    calibration: Calibration = NO_CALIBRATION,
     framework: str = "megatron-core",
     framework_version: str | None = None,
 ) -> Candidates:
@@ -106,5 +108,6 @@ def with_reference(
             f"the reference `{write_layout(reference)}` cannot run here: {broken[0].message}; "
             f"{broken[0].cure}"
         )
-    added = judge(model, cluster, workload, LayoutTable.of([reference]), framework=framework)
+    table = LayoutTable.of([reference])
+    added = judge(model, cluster, workload, table, calibration, framework=framework)
     return candidates.having(added)

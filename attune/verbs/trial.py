@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attune.errors import AttuneError, LayoutError
-from attune.estimate import NO_CALIBRATION
-from attune.experiment import experiments_folder, load_calibration
+from attune.estimate import NO_CALIBRATION, LayerCell
+from attune.experiment import experiments_folder, load_calibration, load_cells
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.rules import Setting, broken_rules
 from attune.report.trial import TrialRun
@@ -63,6 +63,7 @@ def run_trial(
     directory: Path | None = None,
     virtual: Virtual | None = None,
     limit_s: float = 1800.0,
+    parity: bool = False,
     watch: Callable[[Step], None] | None = None,
     calibration: Path | None = None,
 ) -> TrialRun:
@@ -77,6 +78,7 @@ def run_trial(
         directory: where the trial's files go; None takes the next free one.
         virtual: the virtual cluster of a simulated run.
         limit_s: wall time after which the run is stopped as `timed_out`.
+        parity: whether attune's worker writes `parity.jsonl`, which spoils the first two times.
         watch: sees each step as it is logged.
         calibration: file of what measured runs taught; None is the one in the user's cache. A
             measured run that ends well is learnt from.
@@ -88,11 +90,12 @@ def run_trial(
     """
     setup = setup or Setup()
     # A virtual cluster is none of those that were measured.
-    known = (
-        NO_CALIBRATION
-        if launcher.simulated
-        else load_calibration(target.cluster, framework, calibration)
-    )
+    known = NO_CALIBRATION
+    cells: tuple[LayerCell, ...] = ()
+    if not launcher.simulated:
+        known = load_calibration(target.cluster, framework, calibration)
+        about = (target.model, target.cluster, target.workload)
+        cells = load_cells(*about, framework, calibration)
     refuse_illegal(target, layout, framework, setup.version)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
     place = free_directory("trials", directory)
@@ -104,6 +107,7 @@ def run_trial(
         framework=framework,
         setup=setup,
         limit_s=limit_s,
+        parity=parity,
         virtual=virtual or Virtual(),
     )
     result = run(job, load_launcher(launcher.name, launcher.options), place, watch=_watching(watch))
@@ -112,8 +116,8 @@ def run_trial(
         directory=place,
         launcher_reason=launcher.reason,
         result=result,
-        predicted=suggestions(target, LayoutTable.of([layout]), known)[0],
-        learnt=learn_from_trial(target, layout, result, file=calibration),
+        predicted=suggestions(target, LayoutTable.of([layout]), known, cells)[0],
+        learnt=learn_from_trial(target, layout, result, cells=cells, file=calibration),
     )
 
 
