@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +12,7 @@ from attune.layout import parse_layout
 from attune.recipe.schema import Check
 from attune.trial.job import Job
 from attune.trial.result import Step, TrialResult
+from attune.trial.torchrun import run_under_torchrun
 from attune.trial.worker.config import Fault, Options, WorkerConfig, environment
 from attune.verify import Verification, check_parity, read_parity, verify
 from attune.workload import Optimization, Precision, Workload
@@ -136,22 +133,9 @@ def _config(arm: ArmSpec, folder: Path) -> WorkerConfig:
 
 
 def _launch(file: Path, processes: int) -> None:
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *(f"--nproc-per-node={processes}", "-m", "attune.trial.worker.arms"),
-            *("--arms", str(file)),
-        ],
-        env={**os.environ, **environment("cpu"), "PYTHONPATH": str(Path(__file__).parents[1])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
+    words = ["-m", "attune.trial.worker.arms", "--arms", str(file)]
+    code, text = run_under_torchrun(
+        words, processes, environment=environment("cpu"), limit_s=LIMIT_S
     )
-    try:
-        text, _ = process.communicate(timeout=LIMIT_S)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode:
+    if code:
         raise RuntimeError(f"a launch of the worker failed:\n{text[-4000:]}")

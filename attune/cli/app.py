@@ -28,6 +28,7 @@ from attune.cli import (
     stop,
     trial,
     tune,
+    verify,
     watch,
 )
 from attune.cli.usage import ShortUsage, short_words
@@ -79,6 +80,7 @@ app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(verify.app, name="verify")
 app.add_typer(rows.app, name="rows")
 app.add_typer(site.app, name="site")
 app.add_typer(models.app, name="models")

@@ -8,7 +8,7 @@ from datetime import date
 from attune.catalog import Cluster, Model
 from attune.counts import active_parameters, mfu, usd_per_million_tokens
 from attune.recipe.blocks import ActiveParameters, Result
-from attune.recipe.schema import Check, Convergence, Correctness, Verdict
+from attune.recipe.schema import Check, ComponentTest, Convergence, Correctness, Verdict
 from attune.trial.result import Provenance, TrialResult
 from attune.workload import Workload
 
@@ -75,7 +75,7 @@ def correctness_block(
         summary=_summary(checks, verdict),
         reference=reference,
         configuration=_verdict_of(checks, "configuration"),
-        component_tests=[],
+        component_tests=[_component(c) for c in checks if c.values.get("shape")],
         convergence=_convergence(checks),
         rules=RULES,
         checks=list(checks),
@@ -111,6 +111,19 @@ _VERDICTS: dict[str, Verdict] = {"passed": "pass", "failed": "fail", "not run": 
 
 def _verdict_of(checks: Sequence[Check], name: str) -> Verdict:
     return next((_VERDICTS[c.status] for c in checks if c.name == name), "not run")
+
+
+def _component(check: Check) -> ComponentTest:
+    """A component test that ran, as the published pages show it."""
+    values = check.values
+    return ComponentTest(
+        test=check.name.partition(".")[2].replace("_", " "),
+        shape=values["shape"],
+        gpu=values["gpu"],
+        date=date.fromisoformat(values["date"]),
+        result=_VERDICTS[check.status],
+        detail=check.detail,
+    )
 
 
 def _convergence(checks: Sequence[Check]) -> Convergence | None:

@@ -40,6 +40,8 @@ class Job:
     limit_s: float = 1800.0
     """Wall time after which the run is stopped as `timed_out`."""
     virtual: Virtual = Virtual()
+    parity: bool = False
+    """Whether the parity probe runs in the first two steps, whose times then count for nothing."""
     probe: Probe | None = None
     """What is measured instead of a trial; None trains."""
     worker_options: dict[str, str] = field(default_factory=dict)

@@ -48,11 +48,16 @@ def not_run(names: Sequence[str], why: str) -> tuple[Check, ...]:
 
 
 def check_complete(candidate: TrialResult, reference: TrialResult) -> Check:
-    """Both arms completed, have every step exactly once and in order, and finite losses."""
-    faults = []
-    for name, arm in (("candidate arm", candidate), ("reference arm", reference)):
-        fault = _fault(arm)
-        faults += [f"{name}: {fault}"] if fault else []
+    """Both arms completed, have every step exactly once and in order, and finite losses.
+
+    A reference that did not complete is no fault of the candidate: the check has then not run.
+    """
+    ours, theirs = _fault(candidate), _fault(reference)
+    if not ours and reference.outcome != "completed":
+        why = f"no reference could run: it {theirs}, so nothing can be verified against it"
+        return not_run(["complete"], why)[0]
+    faults = [f"candidate arm: {ours}"] if ours else []
+    faults += [f"reference arm: {theirs}"] if theirs else []
     if candidate.steps_asked != reference.steps_asked:
         lengths = f"{candidate.steps_asked} and {reference.steps_asked}"
         faults.append(f"the arms were asked for {lengths} steps, with different schedules")

@@ -148,6 +148,15 @@ def _put(command: Command, name: str, value: str) -> None:
     command.flags[name] = value
 
 
+def worker_file(script: str) -> str | None:
+    """The JSON of attune's own trainer in a script; None where there is none."""
+    for heredoc in _HEREDOC.finditer(script):
+        fields = _json(heredoc[2])
+        if isinstance(fields, dict) and {"model", "workload", "layout"} <= fields.keys():
+            return heredoc[2]
+    return None
+
+
 def _flat(text: str) -> dict[str, str]:
     """The fields of a JSON document, by dotted path; none where it is no JSON."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 from attune.catalog.components import Component, load_components
 from attune.layout import Layout
 from attune.recipe.schema import Check
+from attune.trial.worker.component_config import ComponentResult
 from attune.workload import Workload
 
 PREFIX = "component."
@@ -40,6 +42,28 @@ def component_checks(
     return tuple(
         ran.get(PREFIX + one.id, _not_run(one))
         for one in components_of(layout, workload, experts=experts)
+    )
+
+
+def check_of(result: ComponentResult, component: Component, gpu: str, day: date) -> Check:
+    """The check of a component test that ran, on the device it is claimed for or on another."""
+    status, detail = result.status, result.detail
+    if status == "passed" and (gpu == "cpu") != (result.device == "cpu"):
+        # What a CPU shows at a reduced shape says little of a GPU's kernels.
+        status, detail = "not run", f"passed on {result.device} alone, and {gpu} is asked: {detail}"
+    return Check(
+        name=PREFIX + result.id,
+        status=status,
+        detail=detail,
+        values={
+            "shape": result.shape,
+            "gpu": result.device if result.device == "cpu" else gpu,
+            "date": day.isoformat(),
+            "bound": result.bound,
+            "value": result.value,
+            "control": result.control,
+        },
+        needed=component.changes_arithmetic,
     )
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from attune.catalog.accepted_flags import AcceptedFlag, accepted_flags
 from attune.catalog.flag_classes import class_of_field, class_of_flag, class_of_variable
 from attune.errors import AttuneError
-from attune.verify.commands import parse_command, read_command
+from attune.verify.commands import Command, parse_command, read_command
 from attune.verify.flags import check_flags, differing
 
 SLIME = """
@@ -139,6 +140,26 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "large.sh").write_text("#" * (2**20 + 1))
     with pytest.raises(AttuneError, match="1048576 bytes"):
         read_command(str(tmp_path / "large.sh"))
+
+
+@pytest.mark.parametrize("framework", ["megatron-lm", "miles", "slime"])
+def test_every_flag_of_every_version_is_classed(framework: str) -> None:
+    names = [flag.name.lstrip("-") for flag in every_flag(framework)]
+    assert len(names) > 800
+    assert [name for name in names if class_of_flag(name, framework) is None] == []
+
+
+def test_every_field_of_megatron_bridge_is_classed() -> None:
+    command = Command(fields={flag.name: "1" for flag in every_flag("megatron-bridge")})
+    assert len(command.fields) > 700
+    settings = differing(command, Command(framework="megatron-bridge"))
+    assert [setting.name for setting in settings if setting.kind is None] == []
+
+
+def every_flag(framework: str) -> list[AcceptedFlag]:
+    versions = [(0, minor) for minor in range(3, 20)]
+    found = {f.name: f for v in versions for f in accepted_flags(framework, v).values()}
+    return list(found.values())
 
 
 def test_classes_are_told_apart() -> None:

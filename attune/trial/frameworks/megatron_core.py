@@ -26,6 +26,8 @@ from attune.trial.worker.log import (
 from attune.trial.worker.refusal import HELD, find_model_reason, find_reason
 
 CONFIG = "worker.json"
+PARITY = "parity.jsonl"
+"""The parity probe's file in the trial directory."""
 _CLASSES = {
     "out_of_memory": "GPU_OOM",
     "diverged": "NAN",
@@ -127,6 +129,7 @@ def _config(job: Job) -> WorkerConfig:
         layout=job.layout,
         device=device,
         memory_gib=job.cluster.gpu.memory_gib if device == "cpu" else None,
+        parity_file=PARITY if job.parity else None,
         options=_options(job.worker_options),
     )
 

@@ -75,7 +75,7 @@ class KubernetesLauncher:
             )
         jobs = self._jobs()
         record = begin_launch(self.name, directory)
-        manifest = self._manifest(job, command, record.name)
+        manifest = self.manifest(job, command, record.name)
         text = yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True)
         (directory / "trainjob.yaml").write_text(text, encoding="utf-8")
         jobs.create(manifest)
@@ -101,7 +101,12 @@ class KubernetesLauncher:
     def _handle(self, jobs: TrainJobs, record: LaunchRecord, directory: Path) -> KubernetesHandle:
         return KubernetesHandle(jobs, record.name, directory.resolve(), self.options.poll_s)
 
-    def _manifest(self, job: Job, command: Command, name: str) -> dict[str, object]:
+    def manifest(self, job: Job, command: Command, name: str) -> dict[str, object]:
+        """The TrainJob of that name that runs a command.
+
+        Raises:
+            AttuneError: the template is damaged, or the files are too large for a manifest.
+        """
         options, cluster = self.options, job.cluster
         on_cpu = cluster.gpu.architecture == "cpu"
         resource = "cpu" if on_cpu else options.gpu_resource

@@ -93,7 +93,7 @@ class SlurmLauncher:
         if self.allocation is not None:
             self.allocation.check(job.cluster.nodes, self.options.exclude)
             return
-        orders = self._orders(job)
+        orders = self.orders(job)
         try:
             slurm.patiently(lambda: slurm.call("sbatch", "--test-only", *orders, "--wrap=true"))
         except AttuneError as error:
@@ -153,7 +153,7 @@ class SlurmLauncher:
             f"--chdir={directory.resolve()}",
             "--output=logs/launcher.log",
             "--open-mode=append",
-            *self._orders(job),
+            *self.orders(job),
         )
         try:
             return slurm.submit((*arguments, str(script.resolve())))
@@ -163,7 +163,8 @@ class SlurmLauncher:
                 return number
             raise AttuneError(f"Slurm did not take the job: {error}; try again later") from error
 
-    def _orders(self, job: Job) -> tuple[str, ...]:
+    def orders(self, job: Job) -> tuple[str, ...]:
+        """What sbatch is told of a job: nodes, time limit, and what the site wants."""
         options, cluster = self.options, job.cluster
         named = {
             "partition": options.partition,

@@ -71,9 +71,7 @@ def test_a_mistyped_flag_is_refused_before_anything_runs(framework: str, version
     if framework == "megatron-bridge":
         flags, near = {"optimizer.clip_gradd": 2.0}, "optimizer.clip_grad"
     with pytest.raises(AttuneError, match=f"did you mean `{near}`"):
-        load_framework(framework).prepare(
-            replace(job, setup=Setup(version=version, flags=flags))
-        )
+        load_framework(framework).prepare(replace(job, setup=Setup(version=version, flags=flags)))
 
 
 def test_flags_that_changed_between_versions() -> None:
