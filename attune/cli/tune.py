@@ -256,12 +256,17 @@ def _question(campaign: Campaign) -> str:
 def _tell_plan(campaign: Campaign) -> None:
     from attune.cli.output import console, show
     from attune.report.plan import draw_plan
+    from attune.report.spending import draw_spending
     from attune.report.words import say
     from attune.verbs.plan import plan
+    from attune.verbs.spending import find_spending
     from attune.verbs.target import Target
 
     inputs = campaign.inputs
     target = Target(model=inputs.model, cluster=inputs.cluster, workload=inputs.workload)
-    show(plan(target, space=inputs.space), draw_plan, as_json=False)
+    planned = plan(target, space=inputs.space)
+    show(planned, draw_plan, as_json=False)
+    if campaign.spends:
+        draw_spending(find_spending(inputs, planned.best[0]), console())
     say(console(), f"launcher {inputs.launcher}: {inputs.launcher_reason}")
     say(console(), f"dry run of experiment {inputs.experiment}: nothing ran, nothing was written")
