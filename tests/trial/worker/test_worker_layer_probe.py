@@ -29,7 +29,12 @@ def _batch(layout: str, processes: int) -> tuple[tuple[str, int], ...]:
     [
         ("tiny-moe", "tp=1", 1, MOE),
         ("tiny-moe", "tp=2 ep=2 sp=on rows=2 recompute=selective recompute_modules=moe", 2, MOE),
-        ("tiny-dense", "tp=2 recompute=full", 2, ("dense", "head")),
+        (
+            "tiny-dense",
+            "tp=2 recompute=full recompute_method=uniform recompute_layers=1",
+            2,
+            ("dense", "head"),
+        ),
     ],
 )
 def test_every_kind_is_timed_once(
@@ -53,7 +58,9 @@ def test_running_out_of_memory_in_a_layer_is_told(train: Callable[..., Any]) -> 
 
 
 @pytest.mark.training
-@pytest.mark.parametrize("layout", ["tp=1", "rows=4", "recompute=full"])
+@pytest.mark.parametrize(
+    "layout", ["tp=1", "rows=4", "recompute=full recompute_method=uniform recompute_layers=1"]
+)
 def test_layers_add_up_to_the_step_of_a_full_trial(train: Callable[..., Any], layout: str) -> None:
     """One probe of four within a factor of two: the machine may have other work in between."""
     trial = train("tiny-moe", layout)
