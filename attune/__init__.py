@@ -10,7 +10,9 @@ _DOORS = {
     "Target": "target",
     "add_model": "catalogue",
     "build_rows": "rows",
+    "check_components": "verify",
     "check_rows": "rows",
+    "compare_configurations": "verify",
     "convert_rows": "rows",
     "explain": "explain",
     "export_recipe": "recipe",
@@ -30,6 +32,7 @@ _DOORS = {
     "show_model": "catalogue",
     "show_row": "rows",
     "tune": "tune",
+    "verify_against": "verify",
     "verify_recipe": "recipe",
     "write_report": "report",
 }

@@ -33,6 +33,15 @@ _MATTERING = ("grad_dtype", "recompute_granularity", "options")
 """Columns without which memory is uncertain: a blank is the framework's default or its recipe's."""
 
 
+_LARGEST = {
+    **dict.fromkeys(MEMORY, 1024.0),
+    "step_time_s": 1e6,
+    "tokens_per_s_per_gpu": 1e8,
+    "tflops_per_gpu": 1e5,
+}
+"""Values beyond what any GPU or step reaches: a slip of unit."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One measured row, ready to be predicted."""
@@ -105,7 +114,7 @@ def _case(row: Row, file: str, shapes: dict[str, dict[str, Any]]) -> Case:
     cp = _integer(row, "cp", 1)
     layout = _layout(row, model, tp, pp, cp)
     count = _count(row, layout, unstated)
-    _refuse_grid(layout, count)
+    _refuse_grid(layout, count, model)
     cluster = cluster_of(row["gpu"], count, _optional(row, "gpus_per_node"))
     try:
         return Case(
@@ -129,6 +138,11 @@ def _refuse(row: Row) -> None:
     notes = row["notes"].lower()
     refused: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("FP4 weights", lambda: "fp4" in row["precision"]),
+        ("FSDP shards parameters", lambda: "fsdp" in notes and "fsdp=none" not in notes),
+        (
+            "activations of some layers are offloaded",
+            lambda: "cpu_offloading layers" in notes,
+        ),
         ("LoRA trains a few weights only", lambda: "lora" in notes or "task=peft" in notes),
         ("GPUs of several kinds", lambda: row["gpu"].startswith("mixed")),
         (
@@ -181,7 +195,7 @@ def _value(row: Row) -> float:
             raise UnmodelledError(f"outcome is `{row['value'][:40]}`")
         return float(row["value"] == "fits")
     value = _number(row, "value")
-    if value is None or value <= 0:
+    if value is None or not 0 < value <= _LARGEST[row["metric"]]:
         raise UnmodelledError(f"the measured value is `{row['value'][:40]}`")
     return value
 
@@ -229,9 +243,9 @@ def _workload(row: Row, layout: Layout, cluster: Cluster, unstated: list[str]) -
 
 
 def _routing(row: Row) -> Literal["balanced", "natural"]:
-    """Sinkhorn assigns tokens to experts evenly."""
+    """Sinkhorn assigns tokens to experts evenly, and dropped tokens leave every expert full."""
     even = row["routing"] == "balanced" or "load-balancing-type=sinkhorn" in row["options"]
-    return "balanced" if even else "natural"
+    return "balanced" if even or "tokendrop" in row["notes"] else "natural"
 
 
 _WORDS = {
@@ -251,10 +265,14 @@ def _refuse_words(row: Row) -> None:
         raise UnmodelledError(f"moe_dispatcher is `{dispatcher[:40]}`")
 
 
-def _refuse_grid(layout: Layout, count: int) -> None:
+def _refuse_grid(layout: Layout, count: int, model: Model) -> None:
     grid = layout.tp * layout.pp * layout.cp
     if count % grid:
         raise UnmodelledError(f"TP x PP x CP ({grid}) does not divide {count} GPUs")
+    if layout.pp * layout.vpp > model.layers + 2:
+        raise UnmodelledError(f"{layout.pp} x {layout.vpp} stages for {model.layers} layers")
+    if model.experts and model.experts.count % layout.ep:
+        raise UnmodelledError(f"EP {layout.ep} does not divide {model.experts.count} experts")
 
 
 def _mtp(row: Row, model: Model) -> int:

@@ -50,11 +50,11 @@ def model_of(name: str, shapes: dict[str, dict[str, Any]], tp: int = 1) -> Model
             qk_norm=bool(shape["qk_layernorm"] or shape["mla"]),
             qkv_bias=bool(shape["qkv_bias"] or bias),
             output_bias=bias,
-            mlp_bias=bias,
+            mlp_bias=bias or name.startswith("gpt-oss"),
             tied_embeddings=bool(shape["tied_embeddings"]),
             mtp_layers=shape["mtp_layers"] or 0,
             latent=_latent(shape["mla"]),
-            experts=_experts(shape),
+            experts=_experts(shape, name),
             sinks=name.startswith("gpt-oss"),
             window=128 if name.startswith("gpt-oss") else None,  # its published configuration
         )
@@ -79,10 +79,17 @@ def _latent(mla: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _experts(shape: dict[str, Any]) -> dict[str, Any] | None:
+_GROUPS = {"deepseek-v3": (8, 4), "deepseek-v3-nomtp": (8, 4)}
+"""Groups of experts and how many a token may choose, of the published configurations."""
+
+
+def _experts(shape: dict[str, Any], name: str) -> dict[str, Any] | None:
     if not shape["num_experts"]:
         return None
+    groups, chosen = _GROUPS.get(name, (1, 1))
     return {
+        "groups": groups,
+        "group_top_k": chosen,
         "count": shape["num_experts"],
         "top_k": shape["moe_topk"],
         "ffn": shape["moe_ffn_hidden_size"],

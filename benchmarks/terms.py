@@ -23,6 +23,7 @@ PRIORS = {
     "gemm": 0.2,
     "quantized_gemm": 0.25,
     "grouped_gemm": 0.25,
+    "quantized_grouped_gemm": 0.25,
     "attention": 0.3,
     "memory": 0.2,
     "elementwise": 0.3,
@@ -44,10 +45,12 @@ PRIORS = {
 }
 """Free terms and the prior deviation of their logs (those of a study on 700 step times)."""
 _AT_MOST = {"gemm", "quantized_gemm", "grouped_gemm", "attention", "memory"}
+_AT_MOST |= {"quantized_grouped_gemm"}
 _AT_MOST |= {"node_link", "network_link", "network_all_to_all"}
 """Shares of a peak: no more than 1."""
-_SCALE = 0.05
-"""Log error beyond which a row counts less (pseudo-Huber)."""
+_SCALE = 0.03
+"""Least noise of a row: log error beyond which it counts less (pseudo-Huber). Where rows scatter
+more (releases of one layout), their median deviation is taken."""
 _ROUNDS = 7
 _SLOPES_AT = (0, 1, 3)
 _FEW, _OWN_SLOPES = 60, 3
@@ -225,9 +228,24 @@ def _slopes(cases: Sequence[Case], factors: Floats, felt: npt.NDArray[np.bool_])
 def _improved(cases: Sequence[Case], factors: Floats, slopes: Floats) -> Floats:
     """One damped, weighted Gauss-Newton step towards the posterior mode."""
     errors = _errors(cases, factors)
-    weight = 1 / np.sqrt(1 + (errors / _SCALE) ** 2) / _SCALE**2
     precision = np.diag(1 / np.array(list(PRIORS.values())) ** 2)
-    matrix = slopes.T @ (weight[:, None] * slopes) + precision
-    gradient = slopes.T @ (weight * errors) + precision @ factors
+    information = slopes.T @ _information(cases, errors)
+    matrix = information @ slopes + precision
+    gradient = information @ errors + precision @ factors
     step = np.linalg.solve(matrix, gradient)
     return factors - np.clip(step, -0.5, 0.5)
+
+
+def _information(cases: Sequence[Case], errors: Floats) -> Floats:
+    """[rows, rows] inverse covariance: each row's own noise, more of it far off (pseudo-Huber),
+    and as much that it shares with its group, for many rows of one model are not as many
+    witnesses."""
+    scale = max(_SCALE, 1.4826 * float(np.median(np.abs(errors))))
+    weight = 1 / np.sqrt(1 + (errors / scale) ** 2) / scale**2
+    matrix = np.diag(weight)
+    groups = np.array(groups_of(cases))
+    for name in sorted(set(groups)):
+        own = np.where(groups == name, weight, 0.0)
+        matrix -= np.outer(own, own) * scale**2 / (1 + scale**2 * own.sum())
+    information: Floats = matrix
+    return information

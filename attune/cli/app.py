@@ -11,18 +11,25 @@ import typer
 
 from attune.cli import (
     calibration,
+    diagnose,
+    doctor,
     experiments,
     explain,
     export,
     gpus,
     models,
+    nodes,
     plan,
     probe,
     recipe,
     report,
     rows,
+    site,
+    stop,
     trial,
     tune,
+    verify,
+    watch,
 )
 from attune.cli.usage import ShortUsage, short_words
 from attune.errors import AttuneError, LayoutError
@@ -63,12 +70,19 @@ app.command("explain")(explain.explain)
 app.command("trial")(trial.trial)
 app.command("tune")(tune.tune)
 app.command("calibration")(calibration.calibration)
+app.command("watch")(watch.watch)
+app.command("stop")(stop.stop)
+app.command("diagnose")(diagnose.diagnose)
+app.command("nodes")(nodes.nodes)
+app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(verify.app, name="verify")
 app.add_typer(rows.app, name="rows")
+app.add_typer(site.app, name="site")
 app.add_typer(models.app, name="models")
 app.command("gpus")(gpus.gpus)
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from attune.cli.options import AsJson
+from attune.cli.options import AsJson, GpuName
 
-app = typer.Typer(help="Check a recipe file.", no_args_is_help=True)
+app = typer.Typer(help="Check, show, compare, rank and import recipes.", no_args_is_help=True)
 
 
 @app.callback()
 def recipe() -> None:
-    """Check a recipe file."""
+    """Check, show, compare, rank and import recipes."""
 
 
 @app.command()
@@ -33,3 +33,72 @@ def check(
     show(checked, draw_checked_recipe, as_json)
     if not checked.passed:
         raise typer.Exit(1)
+
+
+@app.command("show")
+def show_page(
+    file: Annotated[Path, typer.Argument(help="The recipe.")], as_json: AsJson = False
+) -> None:
+    """Show a recipe: layout, figures with their origin, stack, environment, command, notes."""
+    from attune.cli.output import show
+    from attune.recipe import load_recipe
+    from attune.report.recipe import draw_recipe
+
+    show(load_recipe(file), draw_recipe, as_json)
+
+
+@app.command()
+def diff(
+    first: Annotated[Path, typer.Argument(help="A recipe.")],
+    second: Annotated[Path, typer.Argument(help="The recipe to compare with it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare two recipes by meaning: layout, workload, command, environment, stack, result."""
+    from attune.cli.output import show
+    from attune.report.recipe import draw_comparison
+    from attune.verbs.recipe import compare_recipes
+
+    show(compare_recipes(first, second), draw_comparison, as_json)
+
+
+@app.command()
+def rank(
+    places: Annotated[
+        list[Path] | None, typer.Argument(help="Recipes or folders [the shipped recipes].")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank recipes by tokens/s/GPU, for each model and GPU.
+
+    A predicted recipe takes no place among those that ran.
+    """
+    from attune.cli.output import show
+    from attune.report.recipe import draw_boards
+    from attune.verbs.recipe import rank_recipes
+
+    show(rank_recipes(places or ()), draw_boards, as_json)
+
+
+@app.command("import")
+def import_(
+    script: Annotated[Path, typer.Argument(help="Launch script of Megatron-LM, miles or slime.")],
+    gpu: GpuName,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Model, where the script does not say.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", help="GPUs, where the script does not say.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The recipe.")] = Path(
+        "recipe.yaml"
+    ),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> None:
+    """Make a reference recipe from a launch script, which is read and never run.
+
+    Example: attune recipe import train.sh --gpu h100 -o recipe.yaml
+    """
+    from attune.verbs.recipe import import_script
+
+    written = import_script(script, output, gpu=gpu, model=model, count=count, overwrite=overwrite)
+    typer.echo(written)

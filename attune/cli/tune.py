@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attune.cli.options import (
+    CalibrationFile,
+    Checkout,
     ClusterFile,
+    FrameworkName,
     GlobalBatch,
     LauncherName,
+    LauncherOption,
     PrecisionName,
     Rows,
     RowTokens,
@@ -19,6 +24,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 if TYPE_CHECKING:
@@ -32,8 +38,14 @@ def tune(
     model: Annotated[str, typer.Option("--model", "-m", help=_MODEL, show_default=False)] = "",
     gpu: Annotated[str, typer.Option("--gpu", "-g", help=_GPU, show_default=False)] = "",
     count: Annotated[
-        int, typer.Option("--count", "-n", help="Number of GPUs.", show_default=False)
-    ] = 0,
+        str,
+        typer.Option(
+            "--count",
+            "-n",
+            help="Number of GPUs; several, as 64,128, are tuned one by one and compared.",
+            show_default=False,
+        ),
+    ] = "",
     cluster: ClusterFile = None,
     workload: WorkloadFile = None,
     row_tokens: RowTokens = None,
@@ -42,21 +54,67 @@ def tune(
     steps: Steps = None,
     rows: Rows = None,
     space: SpaceName = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option("--fix", help="Hold a dimension at one value, as tp=4; may be repeated."),
+    ] = None,
     reference: Annotated[
         Path | None,
         typer.Option("--reference", help="Recipe of the trusted layout [the model's own]."),
     ] = None,
+    warm_start: Annotated[
+        str | None,
+        typer.Option("--warm-start", help="Recipe file or experiment whose winner is tried first."),
+    ] = None,
+    objective: Annotated[
+        Literal["throughput", "cost", "time-to-tokens"],
+        typer.Option("--objective", help="What counts between several --count."),
+    ] = "throughput",
+    project: Annotated[
+        int | None,
+        typer.Option(
+            "--project", help="GPUs that the winner is meant for, when it is tuned on fewer."
+        ),
+    ] = None,
+    max_memory: Annotated[
+        float,
+        typer.Option("--max-memory", help="Share of the GPU's memory that may be used."),
+    ] = 1.0,
+    framework: FrameworkName = "megatron-core",
+    checkout: Checkout = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
+    probes: Annotated[
+        bool,
+        typer.Option(
+            "--probes/--no-probes", help="Probe memory on a part of the cluster where it pays."
+        ),
+    ] = True,
+    advisor: Annotated[
+        Literal["rules", "none", "llm"],
+        typer.Option("--advisor", help="Who reads each run and says what to test next."),
+    ] = "rules",
+    attribution_trials: Annotated[
+        int,
+        typer.Option(
+            "--attribution-trials", min=0, help="Runs for measuring where the gain comes from."
+        ),
+    ] = 0,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
+    ] = None,
+    usd: Annotated[
+        float | None,
+        typer.Option("--usd", help="Hard limit on the cost of all runs, at the GPU's price."),
     ] = None,
     min_gain: Annotated[
         float,
         typer.Option("--min-gain", min=0, help="Stop when the next trial promises a smaller gain."),
     ] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
+    calibration: CalibrationFile = None,
     experiment_name: Annotated[
         str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
     ] = None,
@@ -78,15 +136,16 @@ def tune(
     """
     from attune.cli.consent import ask
     from attune.cli.output import console
-    from attune.report.live import draw_events
-    from attune.verbs.report import history_so_far
+    from attune.report.objectives import draw_comparison
     from attune.verbs.tune import TuneRequest
     from attune.verbs.tune import tune as prepare
+    from attune.verbs.tune_counts import read_counts, run_counts, tune_counts
 
+    counts = read_counts(count)
     request = TuneRequest(
         model=model,
         gpu=gpu,
-        count=count,
+        count=counts[0] if counts else 0,
         cluster=cluster,
         workload=workload,
         workload_fields={
@@ -97,39 +156,69 @@ def tune(
             "rows": rows,
         },
         space=space,
+        fix=fix or (),
         reference=reference,
+        warm_start=warm_start,
+        objective=objective,
+        project=project,
+        max_memory=max_memory,
+        framework=framework,
+        checkout=checkout,
         launcher=launcher,
         virtual=virtual,
+        probes=probes,
+        advisor=advisor,
+        attribution_trials=attribution_trials,
         trials=trials,
         gpu_hours=gpu_hours,
+        usd=usd,
         min_gain=min_gain,
         seed=seed,
+        calibration=calibration,
         name=experiment_name,
         resume=resume,
-        worker_options=_pairs(worker_option or []),
+        launcher_options=pairs(launcher_option),
+        worker_options=pairs(worker_option),
     )
-    campaign = prepare(request)
+    campaigns = tune_counts(request, counts) if len(counts) > 1 else (prepare(request),)
     if dry_run:
-        _tell_plan(campaign)
+        for campaign in campaigns:
+            _tell_plan(campaign)
         return
-    if campaign.spends and not yes:
-        ask(_question(campaign))
-    before = history_so_far(campaign.experiment) if campaign.resumed else None
-    try:
-        history = draw_events(campaign.events(), console(), before)
-    except KeyboardInterrupt:
-        typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
-        raise
-    if history.state != "done":
+    if any(campaign.spends for campaign in campaigns) and not yes:
+        ask("\n".join(map(_question, campaigns)))
+    if len(campaigns) == 1:
+        if _play(campaigns[0]) != "done":
+            raise typer.Exit(1)
+        return
+    comparison = run_counts(campaigns, _play)
+    draw_comparison(comparison, console())
+    if comparison.best is None:
         raise typer.Exit(1)
 
 
-def _pairs(options: list[str]) -> dict[str, str]:
-    """`name=value` words as a mapping."""
-    wrong = next((option for option in options if "=" not in option), None)
-    if wrong is not None:
-        raise typer.BadParameter(f"`{wrong}` is not of the form name=value")
-    return dict(option.split("=", 1) for option in options)
+def _play(campaign: Campaign) -> str:
+    """Draws a campaign while it runs; the state that it ends in."""
+    from attune.cli.output import console
+    from attune.report.live import draw_events
+    from attune.report.objectives import draw_front, draw_projection
+    from attune.verbs.report import history_so_far
+    from attune.verbs.tune_answers import find_front, find_projection
+
+    before = history_so_far(campaign.experiment) if campaign.resumed else None
+    try:
+        # Closed on every way out, so that no run is left where drawing is interrupted.
+        with closing(campaign.events()) as events:
+            history = draw_events(events, console(), before)
+    except KeyboardInterrupt:
+        typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
+        raise
+    if history.state == "done":
+        inputs, runs = campaign.inputs, history.runs
+        draw_front(find_front(inputs, runs), console())
+        if projection := find_projection(inputs, runs, history.completed):
+            draw_projection(projection, console())
+    return history.state
 
 
 def _question(campaign: Campaign) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from attune.catalog import Experts
 from attune.estimate.columns import Columns
 from attune.estimate.machine import Machine
 from attune.layout.table import Floats
@@ -33,25 +34,49 @@ def token_exchange(columns: Columns, machine: Machine) -> Floats:
     experts = columns.model.experts
     if experts is None:
         return np.zeros_like(columns.tokens)
-    size = columns.width * columns.routed * columns.model.hidden
-    exchange = _all_to_all(columns, machine, size, float(experts.top_k))
+    size = columns.width * columns.awaited * columns.model.hidden
+    exchange = _all_to_all(columns, machine, size, experts)
     tokens = columns.width * columns.sharded * columns.model.hidden * columns.ep * columns.etp
     gather = ring(machine, tokens, columns.ep * columns.etp, 1.0, 1)
     time: Floats = np.where(columns.uses("allgather"), gather, exchange)
     return np.where(columns.ep * columns.etp > 1, time, 0.0)
 
 
-def _all_to_all(columns: Columns, machine: Machine, size: Floats, top_k: float) -> Floats:
+def _all_to_all(columns: Columns, machine: Machine, size: Floats, experts: Experts) -> Floats:
+    """`size` bytes: every choice of every token. The flex dispatcher (DeepEP, HybridEP) sends a
+    token once to each node and, inside it, once to each rank, however many of its experts stand
+    there."""
     ep, etp = columns.ep, columns.etp
     members = np.clip(machine.node / etp, 1, ep)
     nodes = np.ceil(ep / members)
-    away = np.where(ep * etp > machine.node, 1 - members / ep, 0.0)
-    inside = (ep - 1) / ep - away
-    # The flex dispatcher sends a token once to a node, however many of its experts stand there.
-    once = np.where(columns.uses("flex"), np.minimum(nodes, top_k) / top_k, 1.0)
+    flex = columns.uses("flex")
+    there = nodes_reached(experts, nodes)
+    away = np.where(flex, there / experts.top_k, 1.0) * (1 - 1 / nodes)
+    ranks = ranks_reached(members, experts.top_k / there) * there
+    inside = np.where(flex, ranks / experts.top_k * (1 - 1 / members), (ep - 1) / ep - away)
     latency = 4 * machine.node_latency_s + np.where(nodes > 1, 2 * machine.network_latency_s, 0.0)
-    network = machine.network_all_to_all
-    return latency + size * inside / machine.node_link + size * away * once / network
+    return latency + size * (inside / machine.node_link + away / machine.network_all_to_all)
+
+
+def nodes_reached(experts: Experts, nodes: Floats) -> Floats:
+    """Nodes that hold an expert of one token, in the mean over even routing.
+
+    Node-limited routing (DeepSeek-V3, arXiv 2412.19437, section 2.1.2): a token first chooses
+    `group_top_k` of `groups` groups of experts, so only nodes with one of these can hold any.
+    """
+    per_node = experts.groups / nodes
+    missed = np.ones_like(nodes)
+    for chosen in range(experts.group_top_k if experts.groups > 1 else 0):
+        missed = missed * np.clip(1 - per_node / (experts.groups - chosen), 0.0, 1.0)
+    limited = np.where(per_node >= 1, 1 - missed, experts.group_top_k / experts.groups)
+    open_to = nodes * limited if experts.groups > 1 else nodes
+    return ranks_reached(np.maximum(open_to, 1.0), float(experts.top_k))
+
+
+def ranks_reached(ranks: Floats, choices: Floats | float) -> Floats:
+    """Of so many ranks, those that an even draw of so many choices hits, in the mean."""
+    reached: Floats = ranks * (1 - (1 - 1 / ranks) ** choices)
+    return reached
 
 
 def tensor_exchange(columns: Columns, machine: Machine) -> Floats:

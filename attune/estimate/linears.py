@@ -73,7 +73,7 @@ def experts(columns: Columns, machine: Machine) -> Passes:
     moe, model = columns.model.experts, columns.model
     assert moe is not None
     local = np.maximum(moe.count / columns.ep, 1.0)
-    m, shard = np.maximum(columns.routed / local, 1.0), moe.ffn / columns.etp
+    m, shard = np.maximum(columns.awaited / local, 1.0), moe.ffn / columns.etp
     gate = 2.0 if model.gated else 1.0
     hidden = np.full_like(m, float(model.hidden))
     up = grouped(columns, machine, m, gate * shard, hidden, local)
@@ -82,11 +82,25 @@ def experts(columns: Columns, machine: Machine) -> Passes:
     router = linear(
         columns, machine, columns.sharded, float(moe.count), float(model.hidden), head=True
     ).scaled(3.0)
-    moved = columns.width * columns.routed * model.hidden
+    moved = columns.width * columns.awaited * model.hidden
     moved = moved * np.where(columns.uses("flex"), 0.7, 1.0)
     permuted = elementwise(machine, 6 * moved, 7 * moved, 20)
-    activated = activation(columns, machine, columns.routed * shard)
-    return up + down + router + permuted + activated + shared(columns, machine)
+    activated = activation(columns, machine, columns.awaited * shard)
+    total = up + down + router + permuted + activated + shared(columns, machine)
+    return total + _biases(columns, machine, shard) if model.mlp_bias else total
+
+
+def _biases(columns: Columns, machine: Machine, shard: Floats) -> Passes:
+    """Biases and clamps of gpt-oss's experts, which megatron-core computes outside its kernels.
+
+    The bias of the second linear is scaled by the routing probability and added expert by expert in
+    float32, joined and cast: 28 bytes per output element forward and 30 backward. Both halves of
+    the first linear's output are clamped and joined: 16 and 36 bytes per element of one half
+    (tensors counted in `TEGroupedMLP._apply_bias` and `weighted_bias_quick_geglu_impl`).
+    """
+    outputs = columns.awaited * columns.model.hidden
+    halves = columns.awaited * shard
+    return elementwise(machine, 28 * outputs + 16 * halves, 30 * outputs + 36 * halves, 8)
 
 
 def shared(columns: Columns, machine: Machine) -> Passes:

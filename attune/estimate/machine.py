@@ -12,6 +12,7 @@ DEFAULTS = {
     "gemm": 0.75,
     "quantized_gemm": 0.60,
     "grouped_gemm": 0.60,
+    "quantized_grouped_gemm": 0.45,
     "attention": 0.50,
     "attention_backward": 0.80,
     "memory": 0.75,
@@ -31,6 +32,7 @@ DEFAULTS = {
     "elementwise": 1.0,
     "sharpness": 8.0,
     "softmax": 1.6,
+    "quantize_bytes": 4.0,
 }
 """Terms of the time model where the catalogue's GPU has none fitted (`efficiency:` there).
 
@@ -62,10 +64,13 @@ class Machine:
     """Share of `linear_peak` that a large linear reaches."""
     gemm: float
     grouped: float
+    """Share of `linear_peak` that the grouped GEMMs of the experts reach."""
     attention: float
     attention_backward: float
     memory: float
     """Bytes/s that kernels reach."""
+    quantize_bytes: float
+    """Bytes moved per element that a linear casts to FP8; 0 in other precisions."""
     multiprocessors: int
     tiled: bool
     """Whether GEMMs run in waves of tiles over the multiprocessors."""
@@ -110,10 +115,11 @@ def machine_of(cluster: Cluster, workload: Workload) -> Machine:
         linear_peak=_peak(gpu.peak_tflops, workload.precision),
         linear=terms["quantized_gemm"] if quantized else terms["gemm"],
         gemm=terms["gemm"],
-        grouped=terms["grouped_gemm"],
+        grouped=terms["quantized_grouped_gemm" if quantized else "grouped_gemm"],
         attention=terms["attention"],
         attention_backward=terms["attention_backward"],
         memory=gpu.memory_bandwidth_gb_per_s * 1e9 * terms["memory"],
+        quantize_bytes=terms["quantize_bytes"] if quantized else 0.0,
         multiprocessors=gpu.multiprocessors,
         tiled=gpu.architecture != "cpu",
         kernel_s=terms["kernel_us"] * 1e-6,

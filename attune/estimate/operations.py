@@ -69,21 +69,28 @@ def linear(
     width = float(columns.width)
     forward = gemm(machine, m, n, k, rate, width)
     backward = gemm(machine, m, k, n, rate, width) + gemm(machine, n, k, m, rate, width)
-    return Passes(forward, backward + _accumulation(columns, k * n, machine))
+    time = Passes(forward, backward + _accumulation(columns, k * n, machine))
+    return time if head else time + _quantization(machine, m * k, m * n)
+
+
+def _quantization(machine: Machine, inputs: Floats, gradients: Floats) -> Passes:
+    """Casting the inputs of a linear and the gradient of its output to FP8."""
+    per_element = machine.quantize_bytes / machine.memory
+    return Passes(inputs * per_element, gradients * per_element)
 
 
 def grouped(
     columns: Columns, machine: Machine, m: Floats, n: Floats, k: Floats, count: Floats
 ) -> Passes:
     """`count` products of m tokens each, padded to whole tiles, in one grouped launch."""
-    share = machine.linear / machine.gemm * machine.grouped
-    rate = machine.linear_peak * share
+    rate = machine.linear_peak * machine.grouped
     wave = np.ceil(m / _TILE) * _TILE / m if machine.tiled else 1.0
     flops = 2 * m * n * k * count / rate * wave
     traffic = columns.width * (m * k + k * n + m * n) * count / machine.memory
-    forward = flops + traffic + 4 * machine.kernel_s
+    forward = np.sqrt(flops**2 + traffic**2) + 4 * machine.kernel_s
     backward = 2 * forward + _accumulation(columns, k * n * count, machine)
-    return Passes(forward, backward)
+    time = Passes(forward, backward)
+    return time + _quantization(machine, m * k * count, m * n * count)
 
 
 def _accumulation(columns: Columns, weights: Floats, machine: Machine) -> Floats:

@@ -18,6 +18,7 @@ from attune.estimate.layer_cell import LayerCell, covered
 from attune.estimate.layer_time import STAGE_PARTS, layer_times
 from attune.estimate.machine import Machine, gradient_bytes, machine_of
 from attune.estimate.measured_layers import calibrated, with_cells
+from attune.estimate.novelty import novelty
 from attune.estimate.stack import Stack, stack_of
 from attune.layout import LayoutTable, stage_splits
 from attune.layout.table import Bools, Floats, Ints
@@ -86,7 +87,9 @@ def estimate_step_time(
             parts[name][rows] = value
     measured = covered(table, cells)
     shares = np.stack(sensitivities(parts, measured), axis=1)
-    return TimeEstimate(parts=parts, sigma=calibration.time_sigma(shares), layers_measured=measured)
+    name = framework if isinstance(framework, str) else "stated"
+    sigma = np.hypot(calibration.time_sigma(shares), novelty(model, cluster, workload, table, name))
+    return TimeEstimate(parts=parts, sigma=sigma, layers_measured=measured)
 
 
 def _chunk(

@@ -155,7 +155,8 @@ class Experiment:
         Raises:
             AttuneError: another process holds it.
         """
-        lock = FileLock(self.folder / ".lock", timeout=0)
+        # Whoever only looks whether it is held holds it for a moment.
+        lock = FileLock(self.folder / ".lock", timeout=1)
         try:
             lock.acquire()
         except Timeout:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from attune.catalog import parse
-from attune.catalog.loader import SafeLoader, read_text
+from attune.catalog.yaml_file import SafeLoader, read_text
 from attune.errors import AttuneError
 from attune.recipe.schema import Recipe, unknown_fields
 

@@ -8,6 +8,7 @@ from typing import Literal
 from attune.catalog import Cluster, Model
 from attune.layout import Layout
 from attune.trial.probe import MemoryProbe, Probe
+from attune.trial.setup import Setup
 from attune.workload import Workload
 
 Purpose = Literal["reference", "candidate", "confirmation", "trial"]
@@ -31,12 +32,16 @@ class Job:
     workload: Workload
     layout: Layout
     framework: str = "megatron-core"
+    setup: Setup = field(default_factory=Setup)
+    """How the framework is installed, and what of the user's it trains with."""
     purpose: Purpose = "trial"
     run: int = 0
     """Distinguishes repeated runs of one layout (the noise of a virtual cluster depends on it)."""
     limit_s: float = 1800.0
     """Wall time after which the run is stopped as `timed_out`."""
     virtual: Virtual = Virtual()
+    parity: bool = False
+    """Whether the parity probe runs in the first two steps, whose times then count for nothing."""
     probe: Probe | None = None
     """What is measured instead of a trial; None trains."""
     worker_options: dict[str, str] = field(default_factory=dict)

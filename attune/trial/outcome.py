@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from attune.trial.failures import CLASSES
@@ -61,7 +61,7 @@ def decide(
     # Where attune ended the run, exits are its own doing.
     decisive = found is not None and CLASSES[found.log_class].weight < (2 if stopped else 3)
     if found is not None and decisive and not (whole and exit_code == 0):
-        return _of(found, on_cpu)
+        return _of(_told_step(found, log), on_cpu)
     if diverged is not None:
         return _of(Finding(log_class="NAN", line=_told(diverged)), on_cpu)
     if stopped == "timed_out":
@@ -86,9 +86,10 @@ def _first(findings: list[Finding]) -> Finding | None:
     return min(findings, key=_order, default=None)
 
 
-def _order(found: Finding) -> tuple[int, int, float, int]:
+def _order(found: Finding) -> tuple[int, int, float, int, int]:
     rank = -1 if found.rank is None else found.rank
-    return CLASSES[found.log_class].weight, found.arrival, found.time or math.inf, rank
+    weight = CLASSES[found.log_class].weight
+    return weight, found.arrival, found.time or math.inf, found.place, rank
 
 
 def _of(found: Finding, on_cpu: bool) -> Verdict:
@@ -104,6 +105,13 @@ def _of(found: Finding, on_cpu: bool) -> Verdict:
         phase=found.phase,
         requested_gib=found.requested_gib,
     )
+
+
+def _told_step(found: Finding, log: RunLog) -> Finding:
+    """The step that ran, where nothing says more than that training had begun."""
+    if found.phase not in (None, "training") or not log.steps:
+        return found
+    return replace(found, phase=f"step {log.steps[-1].step + 1}")
 
 
 def _finite(step: Step) -> bool:

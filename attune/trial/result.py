@@ -108,6 +108,23 @@ class TrialResult(_Record):
     hardware: str
     """GPU id that it ran on, `cpu`, or `virtual <gpu>`."""
     launcher: str
+    nodes: tuple[str, ...] = ()
+    """Names of the nodes it ran on, in the order of their ranks; empty where not known."""
+    queued_s: float = 0.0
+    """Wait for the nodes before the launch; costs nothing, and is no part of `wall_s`."""
+
+    @property
+    def node(self) -> str | None:
+        """Name of the node that the deciding rank ran on."""
+        if self.rank is None or not self.nodes:
+            return None
+        index = self.rank * len(self.nodes) // self.gpus
+        return self.nodes[index] if index < len(self.nodes) else None
+
+    @property
+    def start_up_s(self) -> float:
+        """Wall time outside the logged steps: start, compilation, end."""
+        return max(0.0, self.wall_s - sum(step.seconds for step in self.steps))
 
     @property
     def window(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from attune.catalog import Cluster, Model, load_cluster, load_model, merged, parse, read_yaml
 from attune.errors import AttuneError
+from attune.layout.unmodelled import refuse_unmodelled
 from attune.rows.feed import SYNTHETIC, check_rows_fit
 from attune.rows.manifest import load_manifest
 from attune.workload import Workload
@@ -21,6 +22,8 @@ class Target:
     model: Model
     cluster: Cluster
     workload: Workload
+    asked_model: str = ""
+    """What the caller called the model: a name or a path."""
 
     @property
     def words(self) -> str:
@@ -51,11 +54,13 @@ def find_target(
         AttuneError: an unknown name or field, a damaged file, a count that fills no nodes, or a
             precision that the GPU does not compute in.
     """
+    refuse_unmodelled([str((changes or {}).get("precision", ""))])
     architecture = load_model(model)
     target = Target(
         model=architecture,
         cluster=load_cluster(gpu, count, cluster),
         workload=find_workload(architecture, workload, changes or {}),
+        asked_model=model,
     )
     peaks, precision = target.cluster.gpu.peak_tflops, target.workload.precision
     if precision not in peaks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attune.errors import AttuneError, LayoutError
@@ -17,6 +17,7 @@ from attune.trial.job import Job, Virtual
 from attune.trial.launchers import choose_launcher, load_launcher
 from attune.trial.result import Step
 from attune.trial.runner import read_result, run
+from attune.trial.setup import Setup
 from attune.verbs.calibration import learn_from_trial
 from attune.verbs.suggest import suggestions
 from attune.verbs.target import Target
@@ -28,6 +29,8 @@ class ChosenLauncher:
 
     name: str
     reason: str
+    options: dict[str, str] = field(default_factory=dict)
+    """What the site tells it."""
 
     @property
     def simulated(self) -> bool:
@@ -35,16 +38,19 @@ class ChosenLauncher:
         return self.name == "simulated"
 
 
-def find_launcher(target: Target, name: str = "auto") -> ChosenLauncher:
+def find_launcher(
+    target: Target, name: str = "auto", options: dict[str, str] | None = None
+) -> ChosenLauncher:
     """The launcher of that name; `auto` takes the one that fits this machine.
 
     Raises:
-        AttuneError: no such launcher.
+        AttuneError: no such launcher, or an option that it has not.
     """
+    reason = f"--launcher {name}"
     if name == "auto":
-        chosen, reason = choose_launcher(target.cluster)
-        return ChosenLauncher(name=chosen, reason=reason)
-    return ChosenLauncher(name=load_launcher(name).name, reason=f"--launcher {name}")
+        name, reason = choose_launcher(target.cluster)
+    found = load_launcher(name, options)
+    return ChosenLauncher(name=found.name, reason=reason, options=options or {})
 
 
 def run_trial(
@@ -52,9 +58,12 @@ def run_trial(
     layout: Layout,
     *,
     launcher: ChosenLauncher,
+    framework: str = "megatron-core",
+    setup: Setup | None = None,
     directory: Path | None = None,
     virtual: Virtual | None = None,
     limit_s: float = 1800.0,
+    parity: bool = False,
     watch: Callable[[Step], None] | None = None,
     calibration: Path | None = None,
 ) -> TrialRun:
@@ -64,9 +73,12 @@ def run_trial(
         target: model, cluster and workload.
         layout: what to run; it must be legal.
         launcher: what starts it.
+        framework: what trains.
+        setup: how the framework is installed, and what of the user's it trains with.
         directory: where the trial's files go; None takes the next free one.
         virtual: the virtual cluster of a simulated run.
         limit_s: wall time after which the run is stopped as `timed_out`.
+        parity: whether attune's worker writes `parity.jsonl`, which spoils the first two times.
         watch: sees each step as it is logged.
         calibration: file of what measured runs taught; None is the one in the user's cache. A
             measured run that ends well is learnt from.
@@ -76,14 +88,15 @@ def run_trial(
         AttuneError: the directory holds a trial already, the rows are not those of their
             manifest, the launcher cannot start, or the calibration is damaged.
     """
+    setup = setup or Setup()
     # A virtual cluster is none of those that were measured.
     known = NO_CALIBRATION
     cells: tuple[LayerCell, ...] = ()
     if not launcher.simulated:
-        known = load_calibration(target.cluster, "megatron-core", calibration)
+        known = load_calibration(target.cluster, framework, calibration)
         about = (target.model, target.cluster, target.workload)
-        cells = load_cells(*about, "megatron-core", calibration)
-    refuse_illegal(target, layout)
+        cells = load_cells(*about, framework, calibration)
+    refuse_illegal(target, layout, framework, setup.version)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
     place = free_directory("trials", directory)
     job = Job(
@@ -91,10 +104,13 @@ def run_trial(
         cluster=target.cluster,
         workload=workload,
         layout=layout,
+        framework=framework,
+        setup=setup,
         limit_s=limit_s,
+        parity=parity,
         virtual=virtual or Virtual(),
     )
-    result = run(job, load_launcher(launcher.name), place, watch=_watching(watch))
+    result = run(job, load_launcher(launcher.name, launcher.options), place, watch=_watching(watch))
     return TrialRun(
         layout=write_layout(layout),
         directory=place,
@@ -116,13 +132,18 @@ def _watching(watch: Callable[[Step], None] | None) -> Callable[[Step], bool] | 
     return sees
 
 
-def refuse_illegal(target: Target, layout: Layout) -> None:
+def refuse_illegal(
+    target: Target,
+    layout: Layout,
+    framework: str = "megatron-core",
+    version: str | None = None,
+) -> None:
     """Returns for a layout that breaks no rule.
 
     Raises:
         LayoutError: a rule is broken; the message names it and its cure.
     """
-    setting = Setting.of(target.model, target.cluster, target.workload)
+    setting = Setting.of(target.model, target.cluster, target.workload, framework, version)
     broken = broken_rules(setting, layout)
     if broken:
         first = broken[0]

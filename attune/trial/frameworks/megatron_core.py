@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from attune.errors import AttuneError
@@ -10,6 +11,7 @@ from attune.trial.findings import Finding, classify
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.logs import Phase, Reading
+from attune.trial.script import shell_script
 from attune.trial.worker.config import Device, Options, WorkerConfig, environment
 from attune.trial.worker.log import (
     ECHO,
@@ -24,6 +26,8 @@ from attune.trial.worker.log import (
 from attune.trial.worker.refusal import HELD, find_model_reason, find_reason
 
 CONFIG = "worker.json"
+PARITY = "parity.jsonl"
+"""The parity probe's file in the trial directory."""
 _CLASSES = {
     "out_of_memory": "GPU_OOM",
     "diverged": "NAN",
@@ -61,7 +65,16 @@ class MegatronCore:
             nodes=job.cluster.nodes,
         )
 
-    def reader(self) -> WorkerReader:
+    def run_block(self, job: Job) -> str:
+        command = self.prepare(job)
+        # Where attune lies on this machine is nobody else's matter.
+        kept = {k: v for k, v in command.environment.items() if k != "PYTHONPATH"}
+        return shell_script(replace(command, environment=kept), "python3", with_files=True)
+
+    def own_weights(self, job: Job) -> str | None:
+        return None  # they depend on seed and parameter name alone
+
+    def reader(self, job: Job | None = None) -> WorkerReader:
         return WorkerReader()
 
 
@@ -116,6 +129,7 @@ def _config(job: Job) -> WorkerConfig:
         layout=job.layout,
         device=device,
         memory_gib=job.cluster.gpu.memory_gib if device == "cpu" else None,
+        parity_file=PARITY if job.parity else None,
         options=_options(job.worker_options),
     )
 

@@ -43,7 +43,11 @@ def build_optimization(
     transformer.finalize_model_grads_func = finalize_model_grads
     _tell_overlap(config, transformer, wrapped)
     optimizer = get_megatron_optimizer(
-        _optimizer_config(config), wrapped, use_gloo_process_groups=False
+        _optimizer_config(config),
+        wrapped,
+        # None spares biases and norms the weight decay, as Megatron does; {} spares nothing.
+        config_overrides={} if config.options.fault == "decay_on_norms" else None,
+        use_gloo_process_groups=False,
     )
     return Optimization(chunks=wrapped, optimizer=optimizer, schedule=_schedule(config, optimizer))
 

@@ -15,7 +15,9 @@ from attune.trial.worker.log import Phase
 class Progress:
     """Knows phase and step of a rank, and writes its log lines, each in one piece."""
 
-    def __init__(self, *, rank: int, steps: int, steps_file: str | None) -> None:
+    def __init__(
+        self, *, rank: int, steps: int, steps_file: str | None, quiet: bool = False
+    ) -> None:
         self.rank = rank
         self.stage = 0
         self.writes_steps = False
@@ -24,13 +26,14 @@ class Progress:
         self.phase: Phase = "start"
         self.step: int | None = None
         self._steps = steps
+        self._quiet = quiet
         self._steps_file = Path(steps_file) if steps_file else None
         self._started = time.monotonic()
 
     def enter(self, phase: Phase, step: int | None = None) -> None:
         """Notes a new phase; those outside a step are logged by rank 0."""
         self.phase, self.step = phase, step
-        if step is None and self.speaks:
+        if step is None and self.speaks and not self._quiet:
             _write(log.write_phase(self.rank, phase, time.monotonic() - self._started))
 
     def log_step(self, step: Step, learning_rate: float) -> None:
@@ -40,7 +43,8 @@ class Progress:
 
     def write_step(self, step: Step, learning_rate: float) -> None:
         """Writes the step's line and its JSON line."""
-        _write(log.write_step(step, self._steps, learning_rate))
+        if not self._quiet:
+            _write(log.write_step(step, self._steps, learning_rate))
         if self._steps_file:
             with self._steps_file.open("a", encoding="utf-8") as file:
                 file.write(step.model_dump_json() + "\n")

@@ -13,8 +13,8 @@ from megatron.core import parallel_state, tensor_parallel
 
 from attune.rows.feed import Feed, open_feed
 from attune.trial.probe import LayerProbe, MemoryProbe
-from attune.trial.worker import cpu, memory
-from attune.trial.worker.config import WorkerConfig
+from attune.trial.worker import cpu, faults, memory
+from attune.trial.worker.config import Device, WorkerConfig
 from attune.trial.worker.model import (
     build_chunks,
     chunk_count,
@@ -49,12 +49,10 @@ def run(config: WorkerConfig) -> int:
     baseline = None
     try:
         progress.enter("start")
-        _die_with_parent()
         refuse_unsupported(config, world, has_transformer_engine())
-        device = _prepare_device(config)
-        _make_process_groups(config)
+        device = start_rank(config.device, probe)
+        make_model_parallel(config)
         progress.stage = parallel_state.get_pipeline_model_parallel_rank()
-        progress.writes_steps = config.probe is None and _is_first_of_last_stage()
         progress.speaks = progress.speaks or probe is not None
         # Opened before the baseline: the libraries that read rows are no memory of the model.
         feed = open_feed(config.workload, config.model.vocabulary)
@@ -84,17 +82,33 @@ def _work(
     elif isinstance(config.probe, LayerProbe):
         probe_layers(config, config.probe, device, progress)
     else:
-        _train(config, feed, device, progress)
+        train(config, feed, device, progress)
 
 
-def _train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
+def train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
+    """Builds the model and trains every step, in process groups that are made."""
     progress.enter("build")
+    progress.writes_steps = _is_first_of_last_stage()
+    config = faults.mistaken(config)
     transformer = transformer_config(config)
     chunks = build_chunks(config, transformer)
-    initialize_weights(chunks, config.model, config.workload.seed)
+    initialize_weights(chunks, config.model, config.workload.seed, config.options.fault)
+    faults.spoil_model(config.options.fault, chunks)
     training = Training(config, feed, build_optimization(config, transformer, chunks), device)
     training.run(progress)
     progress.enter("end")
+
+
+def start_rank(kind: Device, probe: MemoryProbe | None = None) -> torch.device:
+    """This rank's device and its connection to the others, which a memory probe only plays."""
+    _die_with_parent()
+    device = _prepare_device(kind)
+    if probe is not None:
+        join_fake_group(probe)
+        return device
+    backend = "gloo" if kind == "cpu" else "nccl"
+    torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
+    return device
 
 
 def _die_with_parent() -> None:
@@ -102,8 +116,8 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _prepare_device(config: WorkerConfig) -> torch.device:
-    if config.device == "cpu":
+def _prepare_device(kind: Device) -> torch.device:
+    if kind == "cpu":
         memory.small_thread_stacks()
         torch.set_num_threads(1)
         cpu.prepare_megatron_for_cpu()
@@ -113,13 +127,9 @@ def _prepare_device(config: WorkerConfig) -> torch.device:
     return device
 
 
-def _make_process_groups(config: WorkerConfig) -> None:
+def make_model_parallel(config: WorkerConfig) -> None:
+    """Megatron's process groups of the layout."""
     layout, chunks = config.layout, chunk_count(config)
-    if isinstance(config.probe, MemoryProbe):
-        join_fake_group(config.probe)
-    else:
-        backend = "gloo" if config.device == "cpu" else "nccl"
-        torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=layout.tp,
         pipeline_model_parallel_size=layout.pp,
@@ -138,7 +148,7 @@ def _is_first_of_last_stage() -> bool:
     return (
         parallel_state.get_pipeline_model_parallel_rank() == last
         and parallel_state.get_tensor_model_parallel_rank() == 0
-        and parallel_state.get_data_parallel_rank() == 0
+        and parallel_state.get_data_parallel_rank(with_context_parallel=True) == 0
     )
 
 
