@@ -96,7 +96,7 @@ def probe_layers(
         virtual=virtual or Virtual(),
         probe=LayerProbe(kinds=layer_kinds(target)),
     )
-    result = run(job, load_launcher(launcher.name), place)
+    result = run(job, load_launcher(launcher.name, launcher.options), place)
     cell = LayerCell(layout=cell_layout(layout), passes=_passes(result))
     step = [
         estimate_step_time(*about, LayoutTable.of([layout]), known, FRAMEWORK, cells)

@@ -83,7 +83,7 @@ def probe_memory(
     probed = []
     for number in ranks:
         job = _job(asked, layout, target.cluster.count, number, limit_s, virtual)
-        result = run(job, load_launcher(launcher.name), place / f"rank-{number}")
+        result = run(job, load_launcher(launcher.name, launcher.options), place / f"rank-{number}")
         probed.append(_probed(result, number, layout, memory, target, place / f"rank-{number}"))
         if watch is not None:
             watch(probed[-1])
