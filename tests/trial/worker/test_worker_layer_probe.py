@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,11 +63,21 @@ def test_running_out_of_memory_in_a_layer_is_told(train: Callable[..., Any]) -> 
     "layout", ["tp=1", "rows=4", "recompute=full recompute_method=uniform recompute_layers=1"]
 )
 def test_layers_add_up_to_the_step_of_a_full_trial(train: Callable[..., Any], layout: str) -> None:
-    """One probe of four within a factor of two: the machine may have other work in between."""
+    """One probe of four within a factor of two.
+
+    Both are wall times: where other work takes the cores, they are those of that work.
+    """
     trial = train("tiny-moe", layout)
     assert trial.code == 0, trial.text[-2000:]
     measured = min(step.seconds for step in trial.steps[1:])
-    assert any(measured / 2 < told < 2 * measured for told in _told(train, layout))
+    told = []
+    for seconds in _told(train, layout):
+        told.append(seconds)
+        if measured / 2 < seconds < 2 * measured:
+            return
+    if os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        pytest.skip("the cores have other work: wall times say nothing")
+    pytest.fail(f"a step takes {measured:.3g} s, and by its layers {told}")
 
 
 def _told(train: Callable[..., Any], layout: str) -> Iterator[float]:
