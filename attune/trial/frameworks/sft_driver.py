@@ -15,7 +15,6 @@ from attune.trial.frameworks.command_line import (
     Flags,
     check_flags,
     combine,
-    quoted,
     version_of,
     words,
 )
