@@ -24,6 +24,7 @@ _DOORS = {
     "list_gpus": "catalogue",
     "list_models": "catalogue",
     "plan": "plan",
+    "probe_layers": "probe_layers",
     "probe_memory": "probe_memory",
     "read_layout": "explain",
     "run_trial": "trial",

@@ -22,6 +22,7 @@ from benchmarks import scores
 from benchmarks.cases import MEASUREMENTS, METRICS, TIME, Case, Skipped, read_cases
 from benchmarks.predict import EIGHTY_PERCENT, Prediction, log_errors
 from benchmarks.probes import probed
+from benchmarks.residuals import left_out
 from benchmarks.terms import Terms, calibrated, groups_of
 
 _WORST = 10
@@ -52,6 +53,8 @@ def score(
         cases = [case for case in cases if case.file in files]
         skipped = [row for row in skipped if row.file in files]
     predictions, terms = calibrated(cases, calibrate, leave_out)
+    if calibrate != "none" and leave_out:
+        predictions = left_out(directory, cases, predictions)
     predictions = probed(cases, predictions, probes)
     return Scored(cases=cases, predictions=predictions, terms=terms, skipped=skipped)
 

@@ -33,6 +33,15 @@ _MATTERING = ("grad_dtype", "recompute_granularity", "options")
 """Columns without which memory is uncertain: a blank is the framework's default or its recipe's."""
 
 
+_LARGEST = {
+    **dict.fromkeys(MEMORY, 1024.0),
+    "step_time_s": 1e6,
+    "tokens_per_s_per_gpu": 1e8,
+    "tflops_per_gpu": 1e5,
+}
+"""Values beyond what any GPU or step reaches: a slip of unit."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One measured row, ready to be predicted."""
@@ -105,7 +114,7 @@ def _case(row: Row, file: str, shapes: dict[str, dict[str, Any]]) -> Case:
     cp = _integer(row, "cp", 1)
     layout = _layout(row, model, tp, pp, cp)
     count = _count(row, layout, unstated)
-    _refuse_grid(layout, count)
+    _refuse_grid(layout, count, model)
     cluster = cluster_of(row["gpu"], count, _optional(row, "gpus_per_node"))
     try:
         return Case(
@@ -186,7 +195,7 @@ def _value(row: Row) -> float:
             raise UnmodelledError(f"outcome is `{row['value'][:40]}`")
         return float(row["value"] == "fits")
     value = _number(row, "value")
-    if value is None or value <= 0:
+    if value is None or not 0 < value <= _LARGEST[row["metric"]]:
         raise UnmodelledError(f"the measured value is `{row['value'][:40]}`")
     return value
 
@@ -256,10 +265,14 @@ def _refuse_words(row: Row) -> None:
         raise UnmodelledError(f"moe_dispatcher is `{dispatcher[:40]}`")
 
 
-def _refuse_grid(layout: Layout, count: int) -> None:
+def _refuse_grid(layout: Layout, count: int, model: Model) -> None:
     grid = layout.tp * layout.pp * layout.cp
     if count % grid:
         raise UnmodelledError(f"TP x PP x CP ({grid}) does not divide {count} GPUs")
+    if layout.pp * layout.vpp > model.layers + 2:
+        raise UnmodelledError(f"{layout.pp} x {layout.vpp} stages for {model.layers} layers")
+    if model.experts and model.experts.count % layout.ep:
+        raise UnmodelledError(f"EP {layout.ep} does not divide {model.experts.count} experts")
 
 
 def _mtp(row: Row, model: Model) -> int:

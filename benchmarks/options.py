@@ -46,15 +46,38 @@ def stack_of_row(row: Row, options: dict[str, str], architecture: str, mtp_layer
         stack_of("megatron-core", architecture),
         loss_copies=_loss(options, 6.0),
         mtp_layers=mtp_layers,
+        quantized_weights=_quantized(framework, options),
+        tensorwise=row["precision"] == "fp8",
     )
     if framework.startswith(("megatron-bridge", "nemo")):
         # Recipes ask for the fused loss of Transformer Engine; a blank split is a balanced one.
         blank = not row["pp_layout"] and not row["first_stage_layers"]
         whole = row["cuda_graph"].startswith("full")
         stack = replace(
-            stack, loss_copies=_loss(options, 2.0), balanced_stages=blank, whole_graphs=whole
+            stack,
+            loss_copies=_loss(options, 2.0),
+            balanced_stages=blank,
+            whole_graphs=whole,
+            moment_bytes=_moment_bytes(row),
         )
     return stack
+
+
+_HALF_MOMENTS = ("deepseek", "kimi", "moonlight")
+"""Models whose recipes in Megatron-Bridge keep Adam's moments in bf16."""
+
+
+def _moment_bytes(row: Row) -> float:
+    """Bytes of one of Adam's moments, as noted, else as in the model's recipe."""
+    if "Adam moments" in row["notes"]:
+        return 2.0 if "Adam moments bfloat16" in row["notes"] else 4.0
+    return 2.0 if row["arch_id"].startswith(_HALF_MOMENTS) else 4.0
+
+
+def _quantized(framework: str, options: dict[str, str]) -> bool:
+    """Whether the linears keep their weights in FP8; Megatron-Bridge's recipes do."""
+    bridge = framework.startswith("megatron-bridge")
+    return options.get("fp8-param-gather", str(bridge).lower()) == "true"
 
 
 def _loss(options: dict[str, str], unfused: float) -> float:
@@ -66,19 +89,22 @@ def _loss(options: dict[str, str], unfused: float) -> float:
 
 def _legacy(framework: str, row: Row) -> Stack:
     """Megatron of 2021 and 2022: scores in memory, Apex norms, no Transformer Engine."""
+    half = row["precision"] == "bf16"
     return Stack(
         flash=False,
         dummy_gradients=False,
         hidden_dropout=True,
         scattered_transfers=True,
-        low_gradients="deepspeed" in framework and row["precision"] == "bf16",
+        low_gradients="deepspeed" in framework and half,
         attention_dropout="2205.05198" in framework,
         workspace_bytes=16 * MIB,
         engine_workspace_bytes=16 * MIB,
         # Device use over allocated memory, from other sites' rows of the same engine.
         reserved_dense=1.09,
         reserved_moe=1.09,
-        context_gib=4.2,
+        context_gib=2.7,
+        # DeepSpeed flattens 5e8 gradients at a time, float32 under bf16.
+        bucket_gib=0.0 if "deepspeed" not in framework else 1.86 if half else 0.93,
     )
 
 
@@ -106,6 +132,8 @@ def _megatron_ci(row: Row, options: dict[str, str], architecture: str, mtp_layer
         microbatch_group=int(options.get("microbatch-group-size-per-virtual-pipeline-stage", 0)),
         optimizer_instances=int(options.get("num-distributed-optimizer-instances", 1)),
         mtp_layers=mtp_layers,
+        quantized_weights=_quantized(row["framework"], options),
+        tensorwise=options.get("fp8-recipe") in ("tensorwise", "delayed"),
         deferred_head_gradients=int(options.get("wgrad-deferral-limit", 0)),
         score_buffer=local,
         workspace_bytes=2 * matmul + engine * (not local),

@@ -34,6 +34,8 @@ class Prediction:
     """Deviation of its log."""
     parts: dict[str, float]
     """GiB of the stage, or seconds."""
+    headroom: float = 0.0
+    """For a peak or an outcome: log of the memory of the GPU over the predicted peak."""
 
 
 def predict(cases: Sequence[Case], terms: Sequence[Terms] | None = None) -> list[Prediction]:
@@ -169,6 +171,7 @@ def _memories(cases: list[Case]) -> list[Prediction]:
                 value=float(chance[0]) if case.metric == "outcome" else float(values[stage]),
                 sigma=sigma,
                 parts={name: float(part[i, stage]) for name, part in estimate.parts.items()},
+                headroom=float(np.log(estimate.limit_gib / max(values[stage], 1e-9))),
             )
         )
     return predictions
@@ -187,6 +190,8 @@ def _stage(case: Case, values: Floats) -> int:
 def log_errors(cases: Sequence[Case], predictions: Sequence[Prediction]) -> Floats:
     """Log of predicted over measured step time (or memory); throughputs are turned round."""
     signs = np.array([-1.0 if c.metric in TIME[1:] else 1.0 for c in cases])
-    ratios = np.array([p.value / c.value for c, p in zip(cases, predictions)])
-    errors: Floats = signs * np.log(ratios)
+    # An outcome is no size and has no error.
+    sizes = [c.metric != "outcome" for c in cases]
+    ratios = [p.value / c.value if size else 1.0 for c, p, size in zip(cases, predictions, sizes)]
+    errors: Floats = signs * np.log(np.array(ratios))
     return errors

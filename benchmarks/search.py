@@ -6,7 +6,9 @@ candidates, meets the same noise, and begins after the same reference run, which
 a trial. Real landscapes: trials until a layout within 2 % of the best measured; every run counts.
 
 `python -m benchmarks.search [--seeds N] [--json FILE] [--page docs/search.md] [--trials 20]
-[--clusters NAME,...] [--kinds NAME,...] [--methods NAME,...] [--first-seed N]`
+[--clusters NAME,...] [--kinds NAME,...] [--methods NAME,...] [--first-seed N] [--read FILE]`
+
+With `--read` (may be repeated) nothing is played: the JSON of earlier runs is put together.
 """
 
 from __future__ import annotations
@@ -47,8 +49,11 @@ def measure_clusters(
                 played[method].append((game.regrets_percent(), game.out_of_memory_percent))
     return {
         "methods": {m: _regrets(rows) for m, rows in played.items()},
-        "rank_correlation": {name: _mean(found) for name, found in correlations.items()},
-        "games": len(played[methods[0]]),
+        "about": {
+            "seeds": [seeds.start, seeds.stop - 1],
+            "games": len(played[methods[0]]),
+            "rank_correlation": {name: _mean(found) for name, found in correlations.items()},
+        },
     }
 
 
@@ -69,7 +74,7 @@ def measure_landscapes(methods: list[str], seeds: range) -> dict[str, Any]:
             }
             for method, found in played.items()
         },
-        "groups": len(names),
+        "about": {"seeds": [seeds.start, seeds.stop - 1], "groups": len(names)},
     }
 
 
@@ -99,20 +104,29 @@ def _mean(values: Iterable[float]) -> float:
 
 def tell(report: dict[str, Any]) -> None:
     """Prints what was measured of one kind of cluster, or of the landscapes."""
-    known = report.get("rank_correlation", {})
-    words = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
-    if known:
-        print(f"rank correlation of prior and truth {_mean(known.values()):.2f} ({words})")
+    print(json.dumps(report["about"]))
     for method, row in report["methods"].items():
         figures = ", ".join(f"{k} {v:.2f}" for k, v in row.items() if k != "curve")
         print(f"  {method:18} {figures}", flush=True)
 
 
 def as_data(reports: dict[str, Any]) -> dict[str, Any]:
-    """The figures by kind and method."""
-    clusters = {k: r["methods"] for k, r in reports.items() if k != LANDSCAPES}
-    replayed = reports.get(LANDSCAPES, {}).get("methods", {})
-    return {"clusters": clusters, LANDSCAPES: replayed}
+    """The figures by kind and method, and what they rest on."""
+    methods = {kind: report["methods"] for kind, report in reports.items()}
+    replayed = methods.pop(LANDSCAPES, {})
+    about = {kind: report["about"] for kind, report in reports.items()}
+    return {"clusters": methods, LANDSCAPES: replayed, "about": about}
+
+
+def read(paths: list[Path]) -> dict[str, Any]:
+    """Reports of earlier runs; of two that hold one kind the later counts."""
+    reports: dict[str, Any] = {}
+    for path in paths:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        methods = {**data["clusters"], LANDSCAPES: data[LANDSCAPES]}
+        for kind, about in data["about"].items():
+            reports[kind] = {"methods": methods[kind], "about": about}
+    return reports
 
 
 def main() -> None:
@@ -126,9 +140,19 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--read", type=Path, action="append", default=[])
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     optuna.logging.set_verbosity(logging.ERROR)
+    reports = read(given.read) if given.read else play(given)
+    if given.json:
+        given.json.write_text(json.dumps(as_data(reports), indent=1) + "\n", encoding="utf-8")
+    if given.page:
+        write_page(given.page, reports)
+
+
+def play(given: argparse.Namespace) -> dict[str, Any]:
+    """Measures every kind that is asked for, and prints each as it is done."""
     methods, names = given.methods.split(","), given.clusters.split(",")
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     reports = {}
@@ -140,10 +164,7 @@ def main() -> None:
             else measure_clusters(kind, names, methods, seeds, given.trials)
         )
         tell(reports[kind])
-    if given.json:
-        given.json.write_text(json.dumps(as_data(reports), indent=1) + "\n", encoding="utf-8")
-    if given.page:
-        write_page(given.page, reports, given.seeds, given.first_seed)
+    return reports
 
 
 if __name__ == "__main__":

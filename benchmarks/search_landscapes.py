@@ -78,6 +78,7 @@ def _candidates(case: Case, layouts: list[Layout], predictions: list[Prediction]
         reserved_gib=np.full(size, limit / 2),
         device_gib=np.full(size, limit / 2),
         p_fits=np.ones(size),
+        stage=np.zeros(size, dtype=np.int64),
         time_shares=time_shares(_parts(predictions)),
         memory_shares=np.zeros((size, 4)),
         limit_gib=limit,

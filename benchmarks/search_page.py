@@ -37,9 +37,9 @@ measured; a first trial counts. Goal: median 3, 90th percentile 8.
 """
 
 
-def write_page(path: Path, reports: dict[str, Any], seeds: int, first: int) -> None:
+def write_page(path: Path, reports: dict[str, Any]) -> None:
     """Writes the page at `path`, and `search_KIND.svg` beside it."""
-    text = _ABOUT + f"Seeds {first} to {first + seeds - 1}.\n\n"
+    text = _ABOUT
     kinds = {kind: found for kind, found in reports.items() if kind in GOALS}
     if kinds:
         text += _CLUSTERS
@@ -48,7 +48,7 @@ def write_page(path: Path, reports: dict[str, Any], seeds: int, first: int) -> N
         picture.write_text(curves(kind, found["methods"]), encoding="utf-8")
         text += _kind(kind, found, picture.name)
     if "landscapes" in reports:
-        text += "\n" + _LANDSCAPES.format(groups=reports["landscapes"]["groups"])
+        text += "\n" + _LANDSCAPES.format(groups=reports["landscapes"]["about"]["groups"])
         for method, row in reports["landscapes"]["methods"].items():
             median, high = row["median_trials_to_2pct"], row["p90_trials_to_2pct"]
             text += f"| {method} | {median:g} | {high:.1f} |\n"
@@ -56,13 +56,14 @@ def write_page(path: Path, reports: dict[str, Any], seeds: int, first: int) -> N
 
 
 def _kind(kind: str, found: dict[str, Any], picture: str) -> str:
-    known = found["rank_correlation"]
+    about = found["about"]
+    known, (first, last) = about["rank_correlation"], about["seeds"]
     words = ", ".join(f"{name} {value:.2f}" for name, value in known.items())
     at_10, at_20 = GOALS[kind]
     lines = [
         f"\n### `{kind}`\n",
-        f"{found['games']} clusters. Rank correlation of the estimator's prior and the truth: "
-        f"{sum(known.values()) / len(known):.2f} ({words}).",
+        f"{about['games']} clusters, seeds {first} to {last}. Rank correlation of the estimator's "
+        f"prior and the truth: {sum(known.values()) / len(known):.2f} ({words}).",
         f"Goal: regret {at_10:g} % after 10 trials, {at_20:g} % after 20; at most 15 % of trials "
         "out of memory.\n",
         "| method | regret at 10 | 90th percentile | regret at 20 | 90th percentile | "

@@ -12,6 +12,7 @@ import typer
 from attune.cli import (
     calibration,
     diagnose,
+    doctor,
     experiments,
     explain,
     export,
@@ -73,6 +74,7 @@ app.command("watch")(watch.watch)
 app.command("stop")(stop.stop)
 app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
+app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("experiments")(experiments.experiments)

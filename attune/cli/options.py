@@ -84,6 +84,18 @@ LauncherOption = Annotated[
         help="What the site tells a launcher: partition=h200, account=..., template=FILE, ...",
     ),
 ]
+FrameworkName = Annotated[
+    str,
+    typer.Option(
+        "--framework",
+        help="What trains: megatron-core, megatron-lm, megatron-bridge, miles, slime, or the YAML "
+        "file of a setup.",
+    ),
+]
+Checkout = Annotated[
+    str | None,
+    typer.Option("--checkout", help="Folder of the framework's checkout on the nodes."),
+]
 VirtualName = Annotated[
     Literal["near", "far", "adversarial"],
     typer.Option("--virtual", help="Simulated runs: how far the truth is from the estimator."),

@@ -10,8 +10,10 @@ import typer
 from attune.cli.options import (
     AsJson,
     CalibrationFile,
+    Checkout,
     ClusterFile,
     Count,
+    FrameworkName,
     GlobalBatch,
     GpuName,
     LauncherName,
@@ -42,6 +44,8 @@ def trial(
     precision: PrecisionName = None,
     steps: Steps = None,
     rows: Rows = None,
+    framework: FrameworkName = "megatron-core",
+    checkout: Checkout = None,
     launcher: LauncherName = "auto",
     launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
@@ -68,6 +72,7 @@ def trial(
     from attune.report.trial import draw_trial, step_line
     from attune.report.words import say
     from attune.trial.job import Virtual
+    from attune.trial.setup import read_setup
     from attune.verbs.explain import read_layout
     from attune.verbs.target import find_target
     from attune.verbs.trial import find_launcher, run_trial
@@ -80,6 +85,7 @@ def trial(
         "rows": rows,
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
+    trainer, setup = read_setup(framework, checkout=checkout)
     chosen = find_launcher(target, launcher, pairs(launcher_option))
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Run {target.workload.steps} steps of {target.words} ({chosen.name})?")
@@ -88,6 +94,8 @@ def trial(
         target,
         read_layout(layout),
         launcher=chosen,
+        framework=trainer,
+        setup=setup,
         directory=output,
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attune.cli.options import (
+    CalibrationFile,
+    Checkout,
     ClusterFile,
+    FrameworkName,
     GlobalBatch,
     LauncherName,
     LauncherOption,
@@ -76,9 +80,27 @@ def tune(
         float,
         typer.Option("--max-memory", help="Share of the GPU's memory that may be used."),
     ] = 1.0,
+    framework: FrameworkName = "megatron-core",
+    checkout: Checkout = None,
     launcher: LauncherName = "auto",
     launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
+    probes: Annotated[
+        bool,
+        typer.Option(
+            "--probes/--no-probes", help="Probe memory on a part of the cluster where it pays."
+        ),
+    ] = True,
+    advisor: Annotated[
+        Literal["rules", "none", "llm"],
+        typer.Option("--advisor", help="Who reads each run and says what to test next."),
+    ] = "rules",
+    attribution_trials: Annotated[
+        int,
+        typer.Option(
+            "--attribution-trials", min=0, help="Runs for measuring where the gain comes from."
+        ),
+    ] = 0,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to try at most.")] = 12,
     gpu_hours: Annotated[
         float | None, typer.Option("--gpu-hours", help="Hard limit on the GPU-hours of all runs.")
@@ -92,6 +114,7 @@ def tune(
         typer.Option("--min-gain", min=0, help="Stop when the next trial promises a smaller gain."),
     ] = 0.005,
     seed: Annotated[int, typer.Option(help="Seed of search and virtual cluster.")] = 0,
+    calibration: CalibrationFile = None,
     experiment_name: Annotated[
         str | None, typer.Option("--experiment-name", help="Id of the new experiment.")
     ] = None,
@@ -139,13 +162,19 @@ def tune(
         objective=objective,
         project=project,
         max_memory=max_memory,
+        framework=framework,
+        checkout=checkout,
         launcher=launcher,
         virtual=virtual,
+        probes=probes,
+        advisor=advisor,
+        attribution_trials=attribution_trials,
         trials=trials,
         gpu_hours=gpu_hours,
         usd=usd,
         min_gain=min_gain,
         seed=seed,
+        calibration=calibration,
         name=experiment_name,
         resume=resume,
         launcher_options=pairs(launcher_option),
@@ -178,7 +207,9 @@ def _play(campaign: Campaign) -> str:
 
     before = history_so_far(campaign.experiment) if campaign.resumed else None
     try:
-        history = draw_events(campaign.events(), console(), before)
+        # Closed on every way out, so that no run is left where drawing is interrupted.
+        with closing(campaign.events()) as events:
+            history = draw_events(events, console(), before)
     except KeyboardInterrupt:
         typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise

@@ -67,9 +67,8 @@ def layer_bytes(columns: Columns, stack: Stack) -> LayerBytes:
 def _norms(columns: Columns, recomputed: Bools) -> Floats:
     """Inputs, outputs and statistics of the norms of a layer."""
     one = columns.width * columns.sharded * columns.model.hidden
-    norms: Floats = columns.model.norms * (
-        one + np.where(recomputed, 0.0, one) + 4 * columns.sharded
-    )
+    outputs = np.where(recomputed, 0.0, one * columns.kept_inputs)
+    norms: Floats = columns.model.norms * (one + outputs + 4 * columns.sharded)
     return norms
 
 
@@ -95,6 +94,9 @@ def _attention(columns: Columns, stack: Stack, no_scores: Bools, no_up: Bools) -
         ranks = (latent.q_rank or 0) + latent.kv_rank
         extra = width * columns.sharded * (ranks + latent.rope_dim + np.where(no_up, 0, ranks))
     total: Floats = projected + output + extra + _core(columns, stack, output, no_scores)
+    if columns.kept_inputs < 1:
+        # The projection keeps its input in FP8 beside the attention's own output.
+        total = total + columns.kept_inputs * output
     if not stack.fused or (model.qk_norm and latent is None):
         # The norms of query and key keep their inputs beside the rotated outputs; so does a
         # rotary embedding out of place.
@@ -127,7 +129,7 @@ def _indexer(columns: Columns) -> Floats:
 
 def _mlp(columns: Columns, stack: Stack, ffn: int) -> Floats:
     """Output of the first linear and input of the second."""
-    units = (3 if columns.model.gated else 2) + (0 if stack.fused else 1)
+    units = (2 if columns.model.gated else 1) + columns.kept_inputs + (0 if stack.fused else 1)
     return columns.width * columns.tokens * units * ffn / columns.tp
 
 
@@ -148,6 +150,6 @@ def _experts(columns: Columns, stack: Stack, no_activation: Bools) -> Floats:
     # Megatron fuses the routing probabilities into SwiGLU only: others keep the activation and
     # its product with them.
     copies = 2 if stack.fused and not model.gated else 1
-    activation = np.where(no_activation, 0.0, copies * hidden)
-    dispatched = width * routed * model.hidden
+    activation = np.where(no_activation, 0.0, copies * hidden * columns.kept_inputs)
+    dispatched = width * routed * model.hidden * columns.kept_inputs
     return router + dispatched + up * hidden + activation + 4 * routed + _shared(columns, stack)

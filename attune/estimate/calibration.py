@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attune.errors import AttuneError
-from attune.layout.table import Floats
+from attune.layout.table import Bools, Floats
 
 NAMES = ("compute", "tensor", "expert", "data", "pipeline", "host", "memory")
 """Multipliers of the time by part, and of the memory."""
@@ -59,6 +59,8 @@ class Observation:
     predicted_gib: float
     measured_gib: float | None = None
     """Peak of the same kind as predicted (reserved against reserved)."""
+    layers_measured: bool = False
+    """The layers' times were a probe's, so the surprise is none of their multipliers'."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +159,14 @@ def _is_belief(mean: Floats, covariance: Floats) -> bool:
     return bool(np.linalg.eigvalsh(covariance).min() > -1e-9)
 
 
-def sensitivities(parts: Mapping[str, Floats | float]) -> list[Floats]:
+def sensitivities(
+    parts: Mapping[str, Floats | float], layers_measured: Bools | bool = False
+) -> list[Floats]:
     """Share of the time that each multiplier of `NAMES` scales, as a list of arrays like a part.
 
     The bubble is the stage's time, waited for: it scales with the parts of the stage and with the
-    pipeline's multiplier, so the shares add up to more than 1.
+    pipeline's multiplier, so the shares add up to more than 1. Layers whose times are
+    measured are scaled by no multiplier.
     """
     stage_names = ("compute", "attention", "tensor", "context", "expert", "host", "transfer")
     stage = sum(np.asarray(parts.get(name, 0.0)) for name in stage_names)
@@ -172,6 +177,8 @@ def sensitivities(parts: Mapping[str, Floats | float]) -> list[Floats]:
     for part, value in parts.items():
         if part != "bubble":
             factor = scale if part in stage_names else 1.0
+            if part in stage_names and part != "transfer":
+                factor = factor * np.where(layers_measured, 0.0, 1.0)
             found[MULTIPLIER_OF[part]] = found[MULTIPLIER_OF[part]] + value * factor
     found["pipeline"] = found["pipeline"] + bubble
     return [found[name] / np.maximum(total, 1e-12) for name in NAMES]
@@ -201,7 +208,9 @@ def _equations(item: Observation) -> list[tuple[Floats, float, float]]:
     """Rows of the linear model: sensitivity of each multiplier, log surprise, noise."""
     rows: list[tuple[Floats, float, float]] = []
     if item.measured_s and item.predicted_s > 0:
-        share = np.array([float(value) for value in sensitivities(item.parts)])
+        share = np.array(
+            [float(value) for value in sensitivities(item.parts, item.layers_measured)]
+        )
         rows.append((share, float(np.log(item.measured_s / item.predicted_s)), TIME_NOISE))
     if item.measured_gib and item.predicted_gib > 0:
         only_memory = np.array([float(name == "memory") for name in NAMES])

@@ -56,6 +56,11 @@ class Columns:
     """Bytes of one activation."""
 
     @property
+    def kept_inputs(self) -> float:
+        """What a linear keeps of its input, in activations: half, where it keeps the FP8 cast."""
+        return 0.5 if self.workload.precision == "fp8" else 1.0
+
+    @property
     def sharded(self) -> Floats:
         """Tokens of one rank outside attention and MLP."""
         tokens: Floats = self.tokens / self.shards

@@ -14,13 +14,14 @@ from attune.estimate.calibration import NO_CALIBRATION, Calibration
 from attune.estimate.chunks import padded, schedule_chunks
 from attune.estimate.columns import Columns, columns_of
 from attune.estimate.ends import end_bytes, trained_parameters, with_mtp
-from attune.estimate.fits import ROUTING_SIGMA, STATED_SIGMA, probability
+from attune.estimate.fits import RESIDUALS, ROUTING_SIGMA, STATED_SIGMA, probability
 from attune.estimate.in_flight import in_flight
+from attune.estimate.novelty import novelty
 from attune.estimate.stack import Stack, stack_of
 from attune.estimate.states import Stages, States, states
 from attune.estimate.transient import transient_bytes
 from attune.layout import LayoutTable, StageSplits, stage_splits
-from attune.layout.table import Bools, Floats, Ints
+from attune.layout.table import DISPATCHERS, Bools, Floats, Ints
 from attune.workload import Workload
 
 GIB = 2.0**30
@@ -67,10 +68,12 @@ class MemoryEstimate:
         """[n] probability that the worst stage fits."""
         return probability(self.limit_gib, self.peak_gib, self.sigma)
 
-    def interval(self, deviations: float = 1.2816) -> tuple[Floats, Floats]:
-        """[n] low and high peak, GiB; 80 % unless told otherwise."""
-        spread = np.exp(deviations * self.sigma)
-        return self.peak_gib / spread, self.peak_gib * spread
+    def interval(self, share: float = 0.8) -> tuple[Floats, Floats]:
+        """[n] low and high device use of the worst stage, GiB: within them stands this share of
+        the measured peaks (at most 0.85)."""
+        outside = (1 - share) / 2
+        low, high = RESIDUALS.quantile(outside), RESIDUALS.quantile(1 - outside)
+        return self.peak_gib * np.exp(low * self.sigma), self.peak_gib * np.exp(high * self.sigma)
 
 
 def estimate_memory(
@@ -98,15 +101,22 @@ def estimate_memory(
         for name in PARTS:
             parts[name][rows] = padded(found[name], width)
     exists = np.arange(width)[None, :] < np.maximum(table.pp, 1)[:, None]
-    reserved = _reserved(model, stack, parts)
+    reserved = _reserved(model, stack, table, parts)
     return MemoryEstimate(
         parts=parts,
         reserved=reserved,
-        device=np.where(exists, reserved + _outside(stack, table)[:, None], 0.0),
+        device=np.where(exists, reserved + _outside(stack, cluster, table)[:, None], 0.0),
         host_gib=host,
         limit_gib=cluster.gpu.memory_gib,
-        sigma=_sigma(model, workload, table, calibration),
+        sigma=np.hypot(
+            _sigma(model, workload, table, calibration),
+            novelty(model, cluster, workload, table, _name(framework)),
+        ),
     )
+
+
+def _name(framework: str | Stack) -> str:
+    return framework if isinstance(framework, str) else "stated"
 
 
 def _chunk(
@@ -161,16 +171,27 @@ def _host(columns: Columns, stack: Stack, held: States) -> Floats:
     return host
 
 
-def _reserved(model: Model, stack: Stack, parts: dict[str, Floats]) -> Floats:
-    ratio = stack.reserved_moe if model.experts else stack.reserved_dense
-    reserved: Floats = np.sum([parts[name] for name in PARTS], axis=0) * ratio
+def _reserved(model: Model, stack: Stack, table: LayoutTable, parts: dict[str, Floats]) -> Floats:
+    usual = stack.reserved_moe if model.experts else stack.reserved_dense
+    ratio: Floats = usual + np.where(table.vpp > 1, stack.reserved_interleaved, 0.0)[:, None]
+    bucket = np.minimum(stack.bucket_gib, 2 * parts["weights"])
+    reserved: Floats = np.sum([parts[name] for name in PARTS], axis=0) * ratio + bucket
     return reserved
 
 
-def _outside(stack: Stack, table: LayoutTable) -> Floats:
-    """Device GiB beside the allocator: context, communicators, the flex dispatcher's buffers."""
-    flex = (table.dispatcher == 2) & (table.ep > 1)
-    outside: Floats = stack.context_gib + np.where(flex, 1.0, 0.0)
+def _outside(stack: Stack, cluster: Cluster, table: LayoutTable) -> Floats:
+    """Device GiB beside the allocator: CUDA context, communicators, the flex dispatcher's buffers.
+
+    NCCL keeps buffers per channel and peer: a ring or tree has few peers, all-to-all has every
+    rank of the expert group.
+    """
+    dense, experts = table.dp(cluster.count) * table.cp, table.edp(cluster.count)
+    degrees = (table.tp, table.cp, table.pp, dense, table.ep * table.etp, experts)
+    groups = np.sum([degree > 1 for degree in degrees], axis=0)
+    peers = np.maximum(table.ep * table.etp - 1, 0)
+    flex = (table.dispatcher == DISPATCHERS.index("flex")) & (table.ep > 1)
+    outside: Floats = stack.context_gib + stack.communicator_gib * groups
+    outside = outside + stack.peer_gib * peers + np.where(flex, stack.flex_gib, 0.0)
     return outside
 
 

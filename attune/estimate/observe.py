@@ -22,6 +22,7 @@ def observe(
         measured_s=measured_s,
         predicted_gib=float(memory.reserved[row].max()),
         measured_gib=measured_reserved_gib,
+        layers_measured=time.layers_measured is not None and bool(time.layers_measured[row]),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from attune.catalog import Model
 from attune.counts import StageParameters
+from attune.counts.weights import vocabulary_shard
 from attune.estimate.columns import Columns
 from attune.estimate.stack import Stack
 from attune.layout.table import Bools, Floats
@@ -60,9 +61,9 @@ def states(columns: Columns, stack: Stack, counts: StageParameters, stages: Stag
     total: Floats = (dense + counts.expert).astype(np.float64)
     gradient_bytes = 4 if whole or columns.workload.gradient_precision == "fp32" else 2
     return States(
-        weights=total * _weight_bytes(columns),
+        weights=total * columns.width + _quantized(columns, stack, counts, stages),
         gradients=total * (gradient_bytes + 2.0 * stack.low_gradients),
-        optimizer=sharded * _optimizer_bytes(columns)[:, None],
+        optimizer=sharded * _optimizer_bytes(columns, stack)[:, None],
         step=sharded * (0.0 if gradient_bytes == 4 else 4.0),
         # Pinned float32 and bf16 copies, gradients and both moments of the offloaded share.
         host=16.0 * sharded * columns.table.optimizer_offload[:, None]
@@ -72,14 +73,25 @@ def states(columns: Columns, stack: Stack, counts: StageParameters, stages: Stag
     )
 
 
-def _weight_bytes(columns: Columns) -> float:
-    if columns.workload.precision == "fp8":
-        hopper = columns.cluster.gpu.architecture == "hopper"
-        return 2.0 + (2.0 if hopper else 1.0)  # Hopper keeps a transposed copy
-    return float(columns.width)
+def _quantized(columns: Columns, stack: Stack, counts: StageParameters, stages: Stages) -> Floats:
+    """Bytes that FP8 copies of the linears' weights add to bf16 ones, or save in their place.
+
+    Hopper multiplies FP8 by rows only and keeps a transposed copy beside the first; blocks
+    with scales of their own (MXFP8) are cast once along rows and once along columns.
+    """
+    if columns.workload.precision != "fp8":
+        return np.zeros(counts.dense.shape)
+    hopper = columns.cluster.gpu.architecture == "hopper"
+    copies = 1.0 if stack.tensorwise and not hopper else 2.0
+    change = copies - (columns.width if stack.quantized_weights else 0.0)
+    ends = vocabulary_shard(columns.model, columns.table.tp)[:, None]
+    linears = counts.dense + counts.expert - ends * stages.last
+    linears[:, 0] -= ends[:, 0]
+    bytes_: Floats = change * np.maximum(linears, 0)
+    return bytes_
 
 
-def _optimizer_bytes(columns: Columns) -> Floats:
+def _optimizer_bytes(columns: Columns, stack: Stack) -> Floats:
     """Bytes per parameter before sharding, what is left on the GPU under offload.
 
     Offload moves the moments: 15.3 GB measured against 8 bytes of 12 (Megatron-Bridge PR 3062).
@@ -88,7 +100,7 @@ def _optimizer_bytes(columns: Columns) -> Floats:
     offload = columns.table.optimizer_offload
     # TE's precision-aware optimizer keeps 16 remainder bits instead of a float32 master.
     remainders = columns.table.precision_aware_optimizer & (offload == 0) & (master > 0)
-    return np.where(remainders, 2.0, master) + 8.0 * (1 - offload)
+    return np.where(remainders, 2.0, master) + 2 * stack.moment_bytes * (1 - offload)
 
 
 def _workspace(columns: Columns, stack: Stack, stages: Stages) -> Floats:

@@ -12,6 +12,7 @@ from attune.experiment.calibration import (
 )
 from attune.experiment.experiment import Experiment, experiments_folder, list_experiments
 from attune.experiment.inputs import Inputs
+from attune.experiment.layer_cells import load_cells, save_cell
 
 __all__ = [
     "CalibrationKey",
@@ -23,7 +24,9 @@ __all__ = [
     "list_calibrations",
     "list_experiments",
     "load_calibration",
+    "load_cells",
     "reset_calibrations",
     "save_calibration",
+    "save_cell",
     "update_calibration",
 ]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
 
 from attune.catalog import Cluster, Link, parse, read_yaml
 from attune.errors import AttuneError
@@ -61,11 +61,29 @@ class SavedCalibration(BaseModel):
     """As `Calibration.as_data` writes it."""
 
 
-class _File(BaseModel):
+class SavedCell(BaseModel):
+    """Layer times that a probe measured at one point of the search space."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    version: int
+    key: CalibrationKey
+    model: str
+    about: str
+    """Digest of all that layer times depend on beside the layout and the nodes."""
+    layout: str
+    passes: dict[str, tuple[PositiveFloat, PositiveFloat]]
+    """Seconds forward and backward by kind."""
+    updated: datetime
+
+
+class CalibrationFile(BaseModel):
+    """All that measured runs taught."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    version: Literal[1] = 1
     calibrations: tuple[SavedCalibration, ...] = ()
+    cells: tuple[SavedCell, ...] = ()
 
 
 def calibration_file(file: Path | None = None) -> Path:
@@ -115,11 +133,16 @@ def update_calibration(
         AttuneError: as in `load_calibration` and `save_calibration`.
     """
     key = CalibrationKey.of(cluster, framework)
-    with _locked(calibration_file(file)):
+    changed = NO_CALIBRATION
+
+    def changing(before: CalibrationFile) -> CalibrationFile:
+        nonlocal changed
         changed = change(load_calibration(cluster, framework, file))
-        others = [saved for saved in list_calibrations(file) if saved.key != key]
+        others = (saved for saved in before.calibrations if saved.key != key)
         entry = SavedCalibration(key=key, updated=datetime.now(UTC), calibration=changed.as_data())
-        _write(calibration_file(file), [*others, entry])
+        return before.model_copy(update={"calibrations": (*others, entry)})
+
+    change_file(changing, file)
     return changed
 
 
@@ -129,25 +152,52 @@ def list_calibrations(file: Path | None = None) -> list[SavedCalibration]:
     Raises:
         AttuneError: the file is damaged, or of a newer version.
     """
+    return sorted(read_calibrations(file).calibrations, key=lambda saved: saved.updated)
+
+
+def read_calibrations(file: Path | None = None) -> CalibrationFile:
+    """The whole file; an empty one where there is none.
+
+    Raises:
+        AttuneError: the file is damaged, or of a newer version.
+    """
     place = calibration_file(file)
     if not place.exists():
-        return []
+        return CalibrationFile()
     try:
-        found = _parsed(read_yaml(place), place)
+        return _parsed(read_yaml(place), place)
     except AttuneError as error:
-        raise AttuneError(f"{error}; {_remedy(file)}") from error
-    return sorted(found, key=lambda saved: saved.updated)
+        where = f" --calibration {file}" if file else ""
+        remedy = f"or forget it by `attune calibration --reset{where}`"
+        raise AttuneError(f"{error}; {remedy}") from error
 
 
-def _parsed(data: Any, place: Path) -> tuple[SavedCalibration, ...]:
+def change_file(
+    change: Callable[[CalibrationFile], CalibrationFile], file: Path | None = None
+) -> None:
+    """Reads, changes and writes the file while no other process can.
+
+    Raises:
+        AttuneError: the file is damaged, cannot be written, or is held by another process.
+    """
+    place = calibration_file(file)
+    with _locked(place):
+        data = change(read_calibrations(file)).model_dump(mode="json")
+        with _writing(place):
+            write_whole(place, yaml.safe_dump(data, sort_keys=False, width=100))
+
+
+def _parsed(data: Any, place: Path) -> CalibrationFile:
     version = data.get("version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > VERSION:
         raise AttuneError(
             f"{place} has version {version}, and this attune reads {VERSION}: update attune, or "
             "give another file by --calibration"
         )
-    found = parse(_File, data, str(place)).calibrations
-    for saved in found:
+    if version is None and isinstance(data, dict):
+        raise AttuneError(f"{place} has no version")
+    found = parse(CalibrationFile, data, str(place))
+    for saved in found.calibrations:
         _calibration(saved, place)
     return found
 
@@ -166,15 +216,21 @@ def reset_calibrations(
     place = calibration_file(file)
     if not place.exists():
         return 0
-    with _locked(place):
-        if wanted is None:
+    if wanted is None:
+        with _locked(place):
             number = _count(file)
             place.unlink(missing_ok=True)
             return number
-        saved = list_calibrations(file)
-        kept = [entry for entry in saved if not wanted(entry.key)]
-        _write(place, kept)
-        return len(saved) - len(kept)
+    before = len(read_calibrations(file).calibrations)
+
+    def without(saved: CalibrationFile) -> CalibrationFile:
+        return CalibrationFile(
+            calibrations=tuple(entry for entry in saved.calibrations if not wanted(entry.key)),
+            cells=tuple(cell for cell in saved.cells if not wanted(cell.key)),
+        )
+
+    change_file(without, file)
+    return before - len(read_calibrations(file).calibrations)
 
 
 def _count(file: Path | None) -> int:
@@ -189,17 +245,6 @@ def _calibration(saved: SavedCalibration, place: Path) -> Calibration:
         return Calibration.of_data(saved.calibration)
     except AttuneError as error:
         raise AttuneError(f"{place}: {error}") from error
-
-
-def _remedy(file: Path | None) -> str:
-    where = f" --calibration {file}" if file else ""
-    return f"or forget it by `attune calibration --reset{where}`"
-
-
-def _write(place: Path, entries: list[SavedCalibration]) -> None:
-    data = _File(version=VERSION, calibrations=tuple(entries)).model_dump(mode="json")
-    with _writing(place):
-        write_whole(place, yaml.safe_dump(data, sort_keys=False, width=100))
 
 
 @contextmanager

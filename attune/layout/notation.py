@@ -14,6 +14,7 @@ from attune.errors import AttuneError
 from attune.layout.layout import Layout
 from attune.layout.pipeline_layout import implied_chunks
 from attune.layout.table import DISPATCHERS, GRANULARITIES, METHODS, MODULES
+from attune.layout.unmodelled import refuse_unmodelled
 
 _SHORT = {
     "sp": "sequence_parallel",
@@ -78,6 +79,7 @@ def _selected(given: Mapping[str, str]) -> dict[str, str]:
 def _key(name: str) -> str:
     key = _SHORT.get(name, name)
     if key not in _TYPES:
+        refuse_unmodelled([name])
         near = nearest(name, [*_TYPES, *_SHORT])
         hint = f"; did you mean `{near}`?" if near else ""
         raise AttuneError(f"a layout has no field `{name}`{hint}")

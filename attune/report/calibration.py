@@ -39,6 +39,8 @@ class CalibrationReport:
     updated: str
     """When it last learnt, UTC."""
     file: Path
+    cells: int
+    """Points of the search space whose layer times were probed."""
     multipliers: tuple[Multiplier, ...]
 
 
@@ -92,4 +94,7 @@ def _draw(report: CalibrationReport, console: Console) -> None:
             f"{one.low:.2f} to {one.high:.2f}",
         )
     console.print(table)
+    if report.cells:
+        points = "1 layout" if report.cells == 1 else f"{report.cells} layouts"
+        say(console, f"layer times measured by probes: {points}")
     say(console, f"file: {report.file}")

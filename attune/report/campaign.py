@@ -72,6 +72,12 @@ def draw_report(report: Report, console: Console) -> None:
         if unproven := unproven_notice(history.started):
             say(console, unproven)
     _draw_runs(history, console)
+    for event in (*history.advised, *history.judged):
+        for line in lines(event):
+            say(console, line)
+    if history.attributed:
+        for line in lines(history.attributed):
+            say(console, line)
     if history.stopped:
         say(console, f"search ended: {history.stopped.reason}")
     provenance = history.started.provenance if history.started else "measured"

@@ -309,6 +309,43 @@ def _knobs(report: ExperimentReport) -> Chart:
     )
 
 
+def _waterfall(report: ExperimentReport) -> Chart:
+    """From the reference's speed to the winner's, knob by knob."""
+    told = report.history.attributed
+    parts = told.contributions if told else ()
+    total = told.total_percent if told else 0.0
+    bars = {
+        "type": "waterfall",
+        "name": "gain",
+        "x": [*(part.knob for part in parts), "winner"],
+        "y": [*(round(part.percent, 6) for part in parts), round(total, 6)],
+        "measure": [*("relative" for _ in parts), "total"],
+        "text": [*(f"{part.percent:+.1f} %, {part.provenance}" for part in parts), ""],
+    }
+    rows = [
+        (
+            part.knob,
+            f"{part.before} -> {part.after}",
+            f"{part.percent:+.2f} %",
+            f"{part.deviation_percent:.2f} %",
+            ", ".join(map(str, part.runs)) or "-",
+            part.provenance,
+        )
+        for part in parts
+    ]
+    whole = ("all", "reference -> winner", f"{total:+.2f} %", "-", "-", _origin(report))
+    return Chart(
+        id="waterfall",
+        title="Where the gain comes from",
+        says="What each knob adds over the reference, the mean over the orders of turning them; "
+        "the parts add up to the gain.",
+        origin=" and ".join(sorted({part.provenance for part in parts})),
+        figure=_figure([bars], "", "tokens/s/GPU over the reference, %"),
+        head=("knob", "change", "adds", "deviation", "runs", "from"),
+        rows=(*rows, whole) if rows else (),
+    )
+
+
 def _origin(report: ExperimentReport) -> str:
     started = report.history.started
     if started is None:
@@ -320,6 +357,7 @@ def _origin(report: ExperimentReport) -> str:
 
 _MAKERS: tuple[Callable[[ExperimentReport], Chart], ...] = (
     _search,
+    _waterfall,
     _against,
     _memory_against,
     _step_parts,

@@ -12,7 +12,7 @@ from attune.layout.table import Floats
 from attune.search.candidates import Candidates
 from attune.search.features import MEMORY_SPREAD, features
 from attune.search.residual import Belief, Places, Residual
-from attune.search.seen import Seen
+from attune.search.seen import PROBED, Seen
 
 TIME = Residual(
     offset=0.3,
@@ -28,6 +28,9 @@ MEMORY = Residual(
 # grids span what the finite-list study and virtual clusters of other seeds than the benchmark's
 # called for.
 _PRUNED_NOISE = 0.05
+_PROBE_NOISE = 0.03
+"""Of a memory probe against a trial: no peers, balanced routing (reserved of ranks of one stage
+differs by up to 4 %)."""
 _EIGHTY_PERCENT = 1.2816
 """Standard deviations on either side that hold 80 % of a normal distribution."""
 
@@ -67,10 +70,10 @@ class Beliefs:
         that fitted make of such a layout, given that it exceeds the limit.
         """
         reserved = self.candidates.reserved_gib
-        known = [(t.row, t.peak_gib) for t in trials if t.ran and t.peak_gib]
-        rows = [row for row, _ in known]
-        values = np.array([np.log(peak / reserved[row]) for row, peak in known])
-        noise = np.full(len(rows), MEMORY.noise)
+        known = [(t, t.peak_gib) for t in trials if (t.ran or t.outcome == PROBED) and t.peak_gib]
+        rows = [t.row for t, _ in known]
+        values = np.array([np.log(peak / reserved[t.row]) for t, peak in known])
+        noise = np.array([MEMORY.noise if t.ran else _PROBE_NOISE for t, _ in known])
         belief = MEMORY.believe(self._memory, rows, values, noise)
         full = [t.row for t in trials if t.outcome == "out_of_memory"]
         if not full:
@@ -86,7 +89,7 @@ class Beliefs:
     def candidates_after(self, trials: Sequence[Seen], time: Belief, memory: Belief) -> Candidates:
         """The candidates with predictions as the runs teach them; the estimator's before any."""
         found = self.candidates
-        if any(t.ran or t.outcome == "out_of_memory" for t in trials):
+        if any(t.ran or t.outcome in (PROBED, "out_of_memory") for t in trials):
             found = replace(
                 found,
                 device_gib=found.device_gib * np.exp(memory.mean),

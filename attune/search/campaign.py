@@ -22,7 +22,11 @@ from attune.experiment.events import (
 from attune.experiment.requests import forget_requests
 from attune.layout import Layout, parse_layout, write_layout
 from attune.layout.nearest import nearest_layout
+from attune.search.advisers import load_adviser
+from attune.search.advisor import Advisor
 from attune.search.candidates import Candidates, Funnel, find_candidates
+from attune.search.prober import load_prober
+from attune.search.probes import Probes
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
@@ -76,8 +80,14 @@ class Campaign:
             return
         self._same_provenance()
         yield self.experiment.append(started)
+        about = (inputs.model, inputs.planned_cluster, inputs.workload)
         funnel = find_candidates(
-            inputs.model, inputs.planned_cluster, inputs.workload, inputs.space, dict(inputs.fixed)
+            *about,
+            inputs.space,
+            dict(inputs.fixed),
+            calibration=inputs.known,
+            framework=inputs.framework,
+            framework_version=inputs.setup.version,
         )
         yield self.experiment.append(_enumerated(inputs.space.name, funnel))
         reference = self._reference(funnel.candidates)
@@ -94,12 +104,21 @@ class Campaign:
         """The candidates, and the sampler, study and runs over them."""
         inputs = self.inputs
         self.candidates = with_reference(
-            inputs.model, inputs.planned_cluster, inputs.workload, found, reference.layout
+            inputs.model,
+            inputs.planned_cluster,
+            inputs.workload,
+            found,
+            reference.layout,
+            calibration=inputs.known,
+            framework=inputs.framework,
+            framework_version=inputs.setup.version,
         )
         self._same_table(self.candidates)
-        self.sampler = FiniteSampler(self.candidates, inputs.model.layers)
+        self.sampler = FiniteSampler(self.candidates, inputs.model.layers, inputs.known)
         self.study = open_study(self.experiment.study_path, self.sampler)
         self.runs = Runs(self.experiment, self.inputs, self.launcher, self.candidates, self.study)
+        self.probes = Probes(self.runs, load_prober(inputs, self.launcher))
+        self.advisor = Advisor(self.runs, load_adviser(self.inputs.advisor, self.experiment))
 
     def _started(self, resumed: bool) -> Started:
         i = self.inputs
@@ -206,6 +225,7 @@ class Campaign:
             return
         self._enqueue_first()
         while True:
+            yield from self.advisor.events(self.sampler.scores(self.study))
             scores = self.sampler.scores(self.study)
             row = scores.next()
             reason = reason_to_stop(self.runs, row, scores.expected_gain)
@@ -213,6 +233,9 @@ class Campaign:
                 stopped = Stopped(reason=reason, expected_gain=scores.expected_gain)
                 yield self.runs.record(stopped)
                 return
+            if self.probes.worth(row, scores):
+                yield self.probes.buy(row, scores)
+                continue
             trial = self.study.ask(self.sampler.parameters.distributions())
             assert trial.params == self.sampler.parameters.of(row), "one process asks"
             why = trial.user_attrs.get("why") or (

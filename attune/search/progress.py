@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from attune.experiment.events import Event, Finished, Interrupted, Proposed
+from attune.experiment.events import Event, Finished, Interrupted, Probed, Proposed
 from attune.trial.job import Purpose
 from attune.trial.result import Outcome
 
@@ -36,8 +36,9 @@ class Standing:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of every run, those cut short included."""
-        return sum(e.gpu_hours for e in self.events if isinstance(e, Finished | Interrupted))
+        """GPU-hours of every run and probe, those cut short included."""
+        spent = Finished | Interrupted | Probed
+        return sum(e.gpu_hours for e in self.events if isinstance(e, spent))
 
     @property
     def candidates_tried(self) -> int:

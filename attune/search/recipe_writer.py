@@ -16,7 +16,6 @@ from attune.recipe.schema import Gains, Predictions
 from attune.search.progress import last
 from attune.search.runs import Runs
 from attune.trial.frameworks import Command, load_framework
-from attune.trial.script import shell_script
 from attune.verify import Verification
 
 _FRAMEWORK_WORDS = {
@@ -35,7 +34,8 @@ def write_recipe(
     inputs = runs.inputs
     result = runs.result(arm.run)
     assert result is not None, "the winner completed"
-    command = _portable(load_framework(inputs.framework).prepare(runs.job_of(arm)))
+    framework = load_framework(inputs.framework)
+    command = _portable(framework.prepare(runs.job_of(arm)))
     recipe = build_recipe(
         model=inputs.model,
         cluster=inputs.cluster,
@@ -45,7 +45,7 @@ def write_recipe(
         provenance=cast('Literal["predicted", "measured", "verified"]', verification.provenance),
         checks=verification.checks,
         reference=_reference_words(runs),
-        command=shell_script(command, "python3", with_files=True),
+        command=framework.run_block(runs.job_of(arm)),
         stack=_stack(inputs.framework, inputs.versions),
         environment=command.environment,
         notes=notes,

@@ -118,6 +118,7 @@ class Runs:
             workload=inputs.workload,
             layout=self.candidates.table.row(row),
             framework=inputs.framework,
+            setup=inputs.setup,
             purpose=purpose,
             run=repeat,
             limit_s=self._limit_s(),
@@ -142,16 +143,18 @@ class Runs:
         return self.inputs.gpu_hours - self.standing.gpu_hours
 
     def expected_hours(self, row: int) -> float:
-        """GPU-hours that a run of candidate `row` is expected to take, start-up included.
+        """GPU-hours that a run of candidate `row` is expected to take, start-up included."""
+        return self.start_hours() + self._step_hours(float(self.candidates.step_s[row]))
 
-        Start-up is known from runs that ended by themselves; a run at its time limit says nothing.
-        """
+    def start_hours(self) -> float:
+        """GPU-hours before the first step, known from runs that ended by themselves; a run at its
+        time limit says nothing."""
         overhead = [
             run.gpu_hours - self._step_hours(run.step_time_s or 0.0)
             for run in self.standing.runs
             if run.outcome not in ("timed_out", "pruned")
         ]
-        return max(overhead, default=0.0) + self._step_hours(float(self.candidates.step_s[row]))
+        return max(overhead, default=0.0)
 
     def recover(self) -> Events:
         """Settles the run that was in flight when attune last died, and what was only asked for."""
@@ -272,7 +275,7 @@ class Runs:
                 gpu_hours=result.gpu_hours,
                 predicted=proposed.predicted,
                 provenance=result.provenance,
-                best=beats and proposed.purpose != "confirmation",
+                best=beats and proposed.purpose in ("candidate", "reference"),
             )
         )
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from optuna.trial import TrialState
 
 from attune.search.progress import MACHINE_FAULTS, RETRIES
-from attune.search.study import Parameters
+from attune.search.study import PROBES, Parameters
 
 if TYPE_CHECKING:
     import optuna
 
 CHOSEN = "attune:parameters"
 """System attribute with a trial's parameters, so that a parallel asker sees them at once."""
+
+PROBED = "probed"
+"""Outcome of a memory probe that did not run out of memory."""
 
 Place = Literal["in line", "in flight", "ended"]
 _PLACES: dict[TrialState, Place] = {
@@ -46,17 +49,15 @@ class Seen:
     @property
     def settles(self) -> bool:
         """Whether its layout is not to be tried again, whatever other trials show."""
-        return not self.failed or (self.outcome is not None and not self._by_the_machine)
-
-    @property
-    def _by_the_machine(self) -> bool:
-        return self.outcome in MACHINE_FAULTS
+        is_verdict = self.outcome not in (None, PROBED, *MACHINE_FAULTS)
+        return is_verdict if self.failed else True
 
 
 def read_trials(study: optuna.Study, parameters: Parameters) -> tuple[Seen, ...]:
-    """Every trial of a candidate, in order."""
+    """Every trial of a candidate, in order, then the memory probes."""
     trials = study.get_trials(deepcopy=False)
     read = [_read(trial, parameters) for trial in trials]
+    read += [_read_probe(probe, parameters) for probe in study.user_attrs.get(PROBES, [])]
     return tuple(seen for seen in read if seen is not None)
 
 
@@ -65,6 +66,21 @@ def settled_rows(trials: tuple[Seen, ...]) -> list[int]:
     faults = Counter(seen.row for seen in trials if seen.outcome in MACHINE_FAULTS)
     often = [row for row, number in faults.items() if number > RETRIES]
     return [seen.row for seen in trials if seen.settles] + often
+
+
+def _read_probe(probe: dict[str, Any], parameters: Parameters) -> Seen | None:
+    """A probe that ran out of memory settles its layout as a trial would."""
+    row = parameters.row(probe["parameters"])
+    if row is None:
+        return None
+    return Seen(
+        row=row,
+        place="ended",
+        failed=True,
+        outcome=PROBED if probe["fits"] else "out_of_memory",
+        measured_s=None,
+        peak_gib=probe["peak_gib"],
+    )
 
 
 def _read(trial: optuna.trial.FrozenTrial, parameters: Parameters) -> Seen | None:

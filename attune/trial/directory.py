@@ -55,6 +55,8 @@ def write_job(job: Job, launcher: str, directory: Path) -> None:
     }
     if launcher == "simulated":
         data["virtual"] = {"kind": job.virtual.kind, "seed": job.virtual.seed}
+    if setup := job.setup.model_dump(mode="json", exclude_defaults=True):
+        data["setup"] = setup
     if job.probe is not None:
         data["probe"] = job.probe.model_dump(mode="json")
     if job.worker_options:

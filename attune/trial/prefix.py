@@ -6,11 +6,13 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-_RAY = r"\((?P<actor>[A-Za-z_][\w.:<>]*)(?:\([^)]*\))?,?(?: pid=(?P<pid>\d+))?(?:, ip=[^)\s]+)?\)"
+_ACTOR = r"[A-Za-z_][\w.:<>]*(?:\([^)]*\))?"
+_RAY = rf"\((?:{_ACTOR} )?pid=(?P<pid>\d+)(?:, ip=[^)\s]+)?\)"
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
         rf"{_RAY}\s?",  # Ray
+        rf"\({_ACTOR}, ip=[^)\s]+\) ",  # Ray's own programs
         r"\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]:\s?",  # torch, torchrun --tee
         r"\[\d+,(?P<mpi>\d+)\](?:<\w+>)?:\s?",  # mpirun --tag-output
         r"\s{0,4}(?P<task>\d{1,5}): ",  # srun --label
@@ -19,7 +21,7 @@ _PATTERNS = tuple(
         r"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
         r"(?: [a-z]\w*_rank(?P<process>\d+)| [a-z]\w*)?\]? ?(?:[-|] )?",  # logging, kubectl, miles
         r"\d\d:\d\d:\d\d(?:[.,]\d{1,6})? ",
-        r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?[: ](?:[\w.]+:)?\s?",  # logging
+        r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?(?::[\w.]+:| )",  # logging
         r"[\w./]+\.py:\d+ - ",  # slime, miles
     )
 )

@@ -85,10 +85,20 @@ def follow(
     command = framework.prepare(job)
     write_job(job, launcher.name, directory)
     write_command(command, directory)
-    handle = launcher.start(job, command, directory)
-    log = RunLog(framework.reader(job))
-    started = _Run(job, launcher, command.simulated, log, handle, directory, asked_to_stop)
-    return (yield from started.follow())
+    try:
+        handle = launcher.start(job, command, directory)
+        log = RunLog(framework.reader(job))
+        started = _Run(job, launcher, command.simulated, log, handle, directory, asked_to_stop)
+        return (yield from started.follow())
+    except (KeyboardInterrupt, GeneratorExit):
+        _end_unfollowed(job, launcher, directory)
+        raise
+
+
+def _end_unfollowed(job: Job, launcher: Launcher, directory: Path) -> None:
+    """Ends a job whose start was interrupted before anybody could follow it."""
+    if read_result(directory) is None and (left := launcher.attach(job, directory)) is not None:
+        left.cancel()
 
 
 def resume(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from attune.errors import AttuneError
 from attune.estimate import (
     NO_CALIBRATION,
     Calibration,
+    LayerCell,
     Observation,
     estimate_memory,
     estimate_step_time,
@@ -26,6 +28,7 @@ from attune.experiment import (
     reset_calibrations,
     update_calibration,
 )
+from attune.experiment.calibration import read_calibrations
 from attune.layout import Layout, LayoutTable
 from attune.report.calibration import NOTHING_LEARNT, CalibrationReport, Learnt, Multiplier
 from attune.trial.result import TrialResult
@@ -80,6 +83,7 @@ def _report(saved: SavedCalibration, file: Path | None) -> CalibrationReport:
         trials=found.observations,
         updated=f"{saved.updated:%Y-%m-%d %H:%M}",
         file=calibration_file(file),
+        cells=sum(cell.key == key for cell in read_calibrations(file).cells),
         multipliers=_multipliers(found),
     )
 
@@ -111,6 +115,7 @@ def learn_from_trial(
     result: TrialResult,
     *,
     framework: str = "megatron-core",
+    cells: Sequence[LayerCell] = (),
     file: Path | None = None,
 ) -> Learnt:
     """Has the calibration of the target's cluster learn from a measured trial, and saves it.
@@ -123,7 +128,7 @@ def learn_from_trial(
 
     def seen(calibration: Calibration) -> list[Observation]:
         about = (target.model, target.cluster, target.workload, LayoutTable.of([layout]))
-        time = estimate_step_time(*about, calibration, framework)
+        time = estimate_step_time(*about, calibration, framework, cells)
         memory = estimate_memory(*about, calibration, framework)
         peak = result.peak_reserved_gib
         return [observe(time, memory, measured_s=result.step_time_s, measured_reserved_gib=peak)]
@@ -137,11 +142,14 @@ def learn_observations(
     *,
     framework: str,
     file: Path | None,
+    runs: int = 1,
 ) -> Learnt:
-    """Has the saved calibration learn what `seen` observes beside its own predictions."""
+    """Has the saved calibration learn what `seen` observes of `runs` runs, beside its own
+    predictions."""
 
     def change(calibration: Calibration) -> Calibration:
-        return learn(calibration, seen(calibration))
+        learnt = learn(calibration, seen(calibration))
+        return replace(learnt, observations=calibration.observations + runs)
 
     try:
         now = update_calibration(change, target.cluster, framework, file)

@@ -204,4 +204,4 @@ def _learn(target: Target, layout: Layout, probed: list[ProbedRank], file: Path 
         reserved = _estimated(target, layout, calibration).reserved[0]
         return [observe_peak(float(reserved[stage]), gib) for stage, gib in peaks.items()]
 
-    return learn_observations(target, seen, framework=FRAMEWORK, file=file)
+    return learn_observations(target, seen, framework=FRAMEWORK, file=file, runs=len(peaks))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attune.counts import active_parameters, mfu, tokens_per_s_per_gpu, usd_per_million_tokens
 from attune.estimate import (
     NO_CALIBRATION,
     Calibration,
+    LayerCell,
     MemoryEstimate,
     TimeEstimate,
     estimate_memory,
@@ -20,11 +23,14 @@ LIKELY = 0.5
 
 
 def suggestions(
-    target: Target, table: LayoutTable, calibration: Calibration = NO_CALIBRATION
+    target: Target,
+    table: LayoutTable,
+    calibration: Calibration = NO_CALIBRATION,
+    cells: Sequence[LayerCell] = (),
 ) -> tuple[Suggestion, ...]:
     """Every row of `table`, in order, with its predictions."""
     about = (target.model, target.cluster, target.workload, table, calibration)
-    memory, time = estimate_memory(*about), estimate_step_time(*about)
+    memory, time = estimate_memory(*about), estimate_step_time(*about, cells=cells)
     rows = range(len(table))
     return tuple(suggestion(target, table, memory, time, row) for row in rows)
 

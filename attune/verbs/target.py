@@ -9,6 +9,7 @@ from typing import Any
 
 from attune.catalog import Cluster, Model, load_cluster, load_model, merged, parse, read_yaml
 from attune.errors import AttuneError
+from attune.layout.unmodelled import refuse_unmodelled
 from attune.rows.feed import SYNTHETIC, check_rows_fit
 from attune.rows.manifest import load_manifest
 from attune.workload import Workload
@@ -53,6 +54,7 @@ def find_target(
         AttuneError: an unknown name or field, a damaged file, a count that fills no nodes, or a
             precision that the GPU does not compute in.
     """
+    refuse_unmodelled([str((changes or {}).get("precision", ""))])
     architecture = load_model(model)
     target = Target(
         model=architecture,

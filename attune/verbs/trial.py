@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attune.errors import AttuneError, LayoutError
-from attune.estimate import NO_CALIBRATION
-from attune.experiment import experiments_folder, load_calibration
+from attune.estimate import NO_CALIBRATION, LayerCell
+from attune.experiment import experiments_folder, load_calibration, load_cells
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.rules import Setting, broken_rules
 from attune.report.trial import TrialRun
@@ -17,6 +17,7 @@ from attune.trial.job import Job, Virtual
 from attune.trial.launchers import choose_launcher, load_launcher
 from attune.trial.result import Step
 from attune.trial.runner import read_result, run
+from attune.trial.setup import Setup
 from attune.verbs.calibration import learn_from_trial
 from attune.verbs.suggest import suggestions
 from attune.verbs.target import Target
@@ -57,6 +58,8 @@ def run_trial(
     layout: Layout,
     *,
     launcher: ChosenLauncher,
+    framework: str = "megatron-core",
+    setup: Setup | None = None,
     directory: Path | None = None,
     virtual: Virtual | None = None,
     limit_s: float = 1800.0,
@@ -70,6 +73,8 @@ def run_trial(
         target: model, cluster and workload.
         layout: what to run; it must be legal.
         launcher: what starts it.
+        framework: what trains.
+        setup: how the framework is installed, and what of the user's it trains with.
         directory: where the trial's files go; None takes the next free one.
         virtual: the virtual cluster of a simulated run.
         limit_s: wall time after which the run is stopped as `timed_out`.
@@ -83,13 +88,15 @@ def run_trial(
         AttuneError: the directory holds a trial already, the rows are not those of their
             manifest, the launcher cannot start, or the calibration is damaged.
     """
+    setup = setup or Setup()
     # A virtual cluster is none of those that were measured.
-    known = (
-        NO_CALIBRATION
-        if launcher.simulated
-        else load_calibration(target.cluster, "megatron-core", calibration)
-    )
-    refuse_illegal(target, layout)
+    known = NO_CALIBRATION
+    cells: tuple[LayerCell, ...] = ()
+    if not launcher.simulated:
+        known = load_calibration(target.cluster, framework, calibration)
+        about = (target.model, target.cluster, target.workload)
+        cells = load_cells(*about, framework, calibration)
+    refuse_illegal(target, layout, framework, setup.version)
     workload = name_rows(target.workload, target.model.vocabulary, real=not launcher.simulated)
     place = free_directory("trials", directory)
     job = Job(
@@ -97,6 +104,8 @@ def run_trial(
         cluster=target.cluster,
         workload=workload,
         layout=layout,
+        framework=framework,
+        setup=setup,
         limit_s=limit_s,
         parity=parity,
         virtual=virtual or Virtual(),
@@ -107,8 +116,8 @@ def run_trial(
         directory=place,
         launcher_reason=launcher.reason,
         result=result,
-        predicted=suggestions(target, LayoutTable.of([layout]), known)[0],
-        learnt=learn_from_trial(target, layout, result, file=calibration),
+        predicted=suggestions(target, LayoutTable.of([layout]), known, cells)[0],
+        learnt=learn_from_trial(target, layout, result, cells=cells, file=calibration),
     )
 
 
@@ -123,13 +132,18 @@ def _watching(watch: Callable[[Step], None] | None) -> Callable[[Step], bool] | 
     return sees
 
 
-def refuse_illegal(target: Target, layout: Layout) -> None:
+def refuse_illegal(
+    target: Target,
+    layout: Layout,
+    framework: str = "megatron-core",
+    version: str | None = None,
+) -> None:
     """Returns for a layout that breaks no rule.
 
     Raises:
         LayoutError: a rule is broken; the message names it and its cure.
     """
-    setting = Setting.of(target.model, target.cluster, target.workload)
+    setting = Setting.of(target.model, target.cluster, target.workload, framework, version)
     broken = broken_rules(setting, layout)
     if broken:
         first = broken[0]

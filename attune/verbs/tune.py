@@ -45,10 +45,20 @@ class TuneRequest:
     """GPUs that the winner is meant for, when it is tuned on fewer."""
     max_memory: float = 1.0
     """Share of the GPU's memory that the winner may use."""
+    framework: str = "megatron-core"
+    """Name of what trains, or the path of the YAML of its setup."""
+    checkout: str | None = None
+    """Folder of the framework's checkout on the nodes."""
     launcher: str = "auto"
     launcher_options: dict[str, str] = field(default_factory=dict)
     """What the site tells the launcher."""
     virtual: Literal["near", "far", "adversarial"] = "near"
+    probes: bool = True
+    """Whether memory may be probed on a part of the cluster before a trial."""
+    advisor: Literal["rules", "none", "llm"] = "rules"
+    """Who reads each run and supposes what would be faster."""
+    attribution_trials: int = 0
+    """Runs that may be spent on measuring where the winner's gain comes from."""
     trials: int = 12
     gpu_hours: float | None = None
     usd: float | None = None
@@ -56,6 +66,8 @@ class TuneRequest:
     min_gain: float = 0.005
     trial_limit_s: float = 3600.0
     seed: int = 0
+    calibration: Path | None = None
+    """File of what measured runs taught; None is the one in the user's cache."""
     name: str | None = None
     resume: str | None = None
     """Experiment to go on with; every other field is then read from it."""
@@ -71,6 +83,8 @@ class Campaign:
     """Id or folder of the experiment that goes on; None for a new one."""
     spends: bool
     """Whether running it uses GPUs (or this machine's processors) for real."""
+    calibration: Path | None = None
+    """File that learns from its measured runs; None is the one in the user's cache."""
 
     @property
     def resumed(self) -> bool:
@@ -89,9 +103,11 @@ class Campaign:
             AttuneError, NothingFoundError, KeyboardInterrupt: as `run_campaign`.
         """
         from attune.search.campaign import run_campaign
+        from attune.verbs.tune_learning import learning
 
         found = Experiment.open(self.resume) if self.resume else Experiment.create(self.inputs)
-        yield from run_campaign(found, resumed=self.resumed)
+        events = run_campaign(found, resumed=self.resumed)
+        yield from learning(events, found, self.calibration)
 
 
 def tune(request: TuneRequest) -> Campaign:
@@ -100,22 +116,24 @@ def tune(request: TuneRequest) -> Campaign:
     Raises:
         AttuneError: unknown name, damaged file, count that does not fill nodes, a launcher that
             cannot run here, an experiment that does not exist, or rows that changed since it
-            began.
+            began, or a damaged calibration.
     """
     from attune.rows.feed import name_rows
     from attune.trial.launchers import load_launcher
+    from attune.verbs.tune_learning import with_calibration
 
     inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
     launcher = load_launcher(inputs.launcher, inputs.launcher_options)
     real = launcher.provenance != "predicted"
     if real and not request.resume:
-        inputs = _trainable(inputs)
+        inputs = with_calibration(_trainable(inputs), request.calibration)
     workload = name_rows(inputs.workload, inputs.model.vocabulary, real=real)
     inputs = inputs.model_copy(update={"workload": workload})
     return Campaign(
         inputs=inputs,
         resume=request.resume,
         spends=real,
+        calibration=request.calibration,
     )
 
 
@@ -136,6 +154,7 @@ def _trainable(inputs: Inputs) -> Inputs:
         workload=inputs.workload,
         layout=Layout(),
         framework=inputs.framework,
+        setup=inputs.setup,
     )
     if reason := framework.refuses_model(job):
         raise AttuneError(
@@ -149,7 +168,9 @@ def _inputs(request: TuneRequest) -> Inputs:
     from attune.layout import write_layout
     from attune.layout.space import default_space, load_space
     from attune.recipe import layout_of, load_recipe
+    from attune.trial.frameworks import load_framework
     from attune.trial.launchers import choose_launcher
+    from attune.trial.setup import read_setup
 
     if not (request.model and request.gpu and request.count):
         raise AttuneError("tune needs --model, --gpu and --count, or --resume EXPERIMENT")
@@ -164,6 +185,8 @@ def _inputs(request: TuneRequest) -> Inputs:
     recipe = load_recipe(request.reference) if request.reference else None
     warm = find_warm_start(request.warm_start) if request.warm_start else None
     space = load_space(request.space or default_space(model))
+    framework, setup = read_setup(request.framework, checkout=request.checkout)
+    load_framework(framework)
     fields = {
         "experiment": request.name or name_experiment(model.id, cluster.gpu.id, cluster.count),
         "model": model,
@@ -178,10 +201,15 @@ def _inputs(request: TuneRequest) -> Inputs:
         "objective": request.objective,
         "project": request.project,
         "max_memory": request.max_memory,
+        "framework": framework,
+        "setup": setup,
         "launcher": launcher,
         "launcher_reason": reason,
         "launcher_options": request.launcher_options,
         "virtual": request.virtual,
+        "probes": request.probes,
+        "advisor": request.advisor,
+        "attribution_trials": request.attribution_trials,
         "trials": request.trials,
         "gpu_hours": _budget(request, cluster.gpu),
         "min_gain": request.min_gain,

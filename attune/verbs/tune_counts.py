@@ -14,6 +14,8 @@ from attune.search.front import not_beaten
 from attune.verbs.tune import Campaign, TuneRequest, name_experiment, tune
 
 _MOST_COUNTS = 16
+_LATER = {"table_digest", "versions", "launcher_reason", "space", "calibration"}
+"""Inputs that may differ between the first time and a later one of the same question."""
 
 
 def read_counts(words: str) -> tuple[int, ...]:
@@ -57,12 +59,12 @@ def _campaign(request: TuneRequest, count: int, name: str) -> Campaign:
             f"experiment `{name}` exists and was asked something else; give another "
             "--experiment-name, or the same arguments to go on"
         )
-    return tune(TuneRequest(resume=name))
+    return tune(TuneRequest(resume=name, calibration=request.calibration))
 
 
 def _question(inputs: Inputs) -> dict[str, object]:
     """What decides whether two experiments are the same campaign."""
-    return inputs.model_dump(exclude={"table_digest", "versions", "launcher_reason", "space"})
+    return inputs.model_dump(exclude=_LATER)
 
 
 def run_counts(campaigns: Sequence[Campaign], play: Callable[[Campaign], object]) -> Comparison:

@@ -172,8 +172,10 @@ class LauncherConformance:
             f"job = test.job(**{dict(job.worker_options)!r})\n"
             "run(job, test.launcher(), Path(sys.argv[1]))\n"
         )
-        words = [sys.executable, "-c", program, str(directory), str(_HERE), str(_HERE.parents[1])]
-        attune = subprocess.Popen(words)
+        places = (_HERE, _HERE.parent / "clusters", _HERE.parents[1])
+        attune = subprocess.Popen(
+            [sys.executable, "-c", program, str(directory), *map(str, places)]
+        )
         logs, end = directory / "logs", time.monotonic() + LIMIT_S
         try:
             while not any("hanging" in log.read_text() for log in logs.glob("rank-*.log")):

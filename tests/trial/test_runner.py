@@ -7,6 +7,8 @@ import json
 import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -16,7 +18,9 @@ from attune.catalog import load_cluster, load_model
 from attune.errors import AttuneError, LayoutError
 from attune.layout import Layout
 from attune.trial import Job, Step, read_result, run
+from attune.trial.frameworks import Command
 from attune.trial.launchers import load_launcher
+from attune.trial.launchers.local import LocalHandle, LocalLauncher
 from attune.workload import Workload
 
 
@@ -112,3 +116,21 @@ def test_what_the_worker_cannot_train_is_refused_before_anything_starts(tmp_path
     with pytest.raises(LayoutError, match="does not support context parallelism yet"):
         run(job, load_launcher("local"), tmp_path / "trial")
     assert not (tmp_path / "trial").exists()
+
+
+class InterruptedAtOnce(LocalLauncher):
+    """Ctrl-C comes when the job is submitted, before anybody holds it."""
+
+    cancelled: ClassVar[list[str]] = []
+
+    def start(self, job: Job, command: Command, directory: Path) -> LocalHandle:
+        raise KeyboardInterrupt
+
+    def attach(self, job: Job, directory: Path) -> Any:
+        return SimpleNamespace(cancel=lambda: self.cancelled.append(str(directory)))
+
+
+def test_a_job_interrupted_while_it_is_submitted_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(fake_job(), InterruptedAtOnce(), tmp_path)
+    assert InterruptedAtOnce.cancelled == [str(tmp_path)]

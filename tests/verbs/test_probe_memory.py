@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,15 @@ import pytest
 from attune.errors import AttuneError, LayoutError
 from attune.layout import parse_layout
 from attune.report.probe import memory_probe_data
+from attune.trial.frameworks import load_framework
+from attune.trial.job import Job
+from attune.trial.probe import MemoryProbe
 from attune.trial.result import RankMemory, Step, TrialResult
 from attune.verbs import probe_memory as module
 from attune.verbs.calibration import show_calibrations
 from attune.verbs.probe_memory import chosen_ranks, one_gpu, probe_memory
 from attune.verbs.target import Target, find_target
-from attune.verbs.trial import ChosenLauncher, find_launcher
+from attune.verbs.trial import ChosenLauncher
 
 LAYOUT = parse_layout("tp=4 pp=16 ep=8 first=5 last=3")
 SIMULATED = ChosenLauncher(name="simulated", reason="asked")
@@ -70,15 +74,26 @@ def test_bad_input_starts_nothing(glm: Target, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_model_that_the_worker_cannot_build_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("megatron.core", reason="the train extra is not installed")
-    monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
+def test_model_that_the_worker_cannot_build_is_named(glm: Target) -> None:
     target = find_target("gpt-oss-120b", "cpu", 8, changes={"precision": "fp32"})
-    local = find_launcher(one_gpu(target), "local")
-    with pytest.raises(LayoutError, match=r"the worker does not support .*gpt-oss-120b"):
-        probe_memory(target, parse_layout("ep=8"), launcher=local)
+    with pytest.raises(LayoutError, match="gpt-oss-120B has attention sinks"):
+        probe_memory(target, parse_layout("ep=8"), launcher=SIMULATED)
+
+
+def test_the_worker_counts_the_ranks_of_the_whole_layout(glm: Target) -> None:
+    """What it refuses is judged for 128 ranks, though one process runs."""
+    framework = load_framework("megatron-core")
+    job = Job(
+        model=glm.model,
+        cluster=one_gpu(glm).cluster,
+        workload=glm.workload,
+        layout=LAYOUT,
+        probe=MemoryProbe(world=128, rank=8),
+    )
+    assert framework.refuses(job) is None
+    assert framework.prepare(job).processes_per_node == 1
+    reason = framework.refuses(replace(job, probe=MemoryProbe(world=96, rank=8)))
+    assert reason is not None and "64" in reason
 
 
 def test_without_torch_the_remedy_is_said(glm: Target, monkeypatch: pytest.MonkeyPatch) -> None:

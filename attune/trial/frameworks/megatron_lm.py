@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from attune.catalog.accepted_flags import find_wrong_flag
 from attune.catalog.framework import FrameworkFacts, load_framework_facts
 from attune.catalog.megatron_flags import beyond_flags, megatron_flags
 from attune.rows.feed import SYNTHETIC
@@ -51,7 +52,10 @@ class MegatronLM:
         """Why it can train no layout of the job's model and workload."""
         if beyond := beyond_flags(job.model):
             return f"flags of Megatron-LM cannot state `{'`, `'.join(beyond)}` of {job.model.id}"
-        return None
+        wrong = find_wrong_flag(
+            self.name, version_of(job, self.facts), words(combine(self.facts, _model(job)))
+        )
+        return wrong and f"the model {job.model.id} cannot be stated: {wrong}"
 
     def refuses(self, job: Job) -> str | None:
         """Why it cannot train the job; Megatron's own check runs where its checkout is here."""
@@ -69,11 +73,9 @@ class MegatronLM:
             AttuneError: a flag that this version of Megatron-LM does not have.
         """
         checkout = job.setup.checkout
-        environment = {**self.facts.environment, **job.setup.environment}
-        paths = filter(None, [checkout, environment.get("PYTHONPATH")])
         return Command(
             argv=(_ENTRY, f"{checkout}/{job.setup.script or _SCRIPT}", *words(self.flags(job))),
-            environment={**environment, "PYTHONPATH": ":".join(paths)},
+            environment={**self.facts.environment, **job.setup.environment},
             files={name: file_text(name) for name in (_ENTRY, _DATASET)},
             processes_per_node=job.cluster.per_node,
             nodes=job.cluster.nodes,

@@ -18,12 +18,12 @@ _LONGEST = 4000
 class PatternReader:
     """One number from each expression; a step is reported with its time."""
 
-    def __init__(self, patterns: Patterns) -> None:
-        self._patterns = patterns
+    def __init__(self, patterns: Patterns | None) -> None:
+        self._patterns = patterns or Patterns(loss="(?!)()", step_time="(?!)()")
         self._compiled = {
             name: compiled(name, text)
             for name in ("step", "loss", "step_time", "grad_norm", "memory")
-            if (text := getattr(patterns, name))
+            if (text := getattr(self._patterns, name))
         }
         self._next = 0
         self._loss: float | None = None

@@ -71,7 +71,7 @@ class SftDriver:
         return None
 
     def refuses(self, job: Job) -> str | None:
-        """Why it cannot train the job; the framework's own check runs where its checkout is here."""
+        """Why it cannot train the job; its own check is asked where its checkout is here."""
         if reason := self.refuses_model(job) or self._missing(job):
             return reason
         return find_refusal(job, self.script, self._config(job, probe=False))
@@ -97,7 +97,7 @@ class SftDriver:
         """
         return Command(
             argv=(DRIVER,),
-            environment={"RAY_DEDUP_LOGS": "0", **self.environment(job)},
+            environment=self.environment(job),
             files={
                 DRIVER: file_text(DRIVER),
                 CONFIG: json.dumps(self._config(job, job.setup.probe_memory), indent=2) + "\n",
@@ -217,7 +217,11 @@ class SftDriver:
         """The model in flags, where the checkout has no arguments for it."""
         return words(
             megatron_flags(job.model)
-            | ({"--moe-grouped-gemm": True, "--moe-permute-fusion": True} if job.model.experts else {})
+            | (
+                {"--moe-grouped-gemm": True, "--moe-permute-fusion": True}
+                if job.model.experts
+                else {}
+            )
         )
 
     def _command_of_model_args(self, model: str) -> list[str]:
@@ -230,5 +234,3 @@ class SftDriver:
 
     def _quoted_model(self, job: Job) -> str:
         return shlex.quote(self._model_name(job) or "")
-
-

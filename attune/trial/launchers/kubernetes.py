@@ -12,7 +12,7 @@ import yaml
 from attune.errors import AttuneError
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
-from attune.trial.launchers.kubernetes_api import TrainJobs
+from attune.trial.launchers.kubernetes_api import KubernetesSilentError, TrainJobs
 from attune.trial.launchers.kubernetes_job import KubernetesHandle
 from attune.trial.launchers.kubernetes_manifest import affinity_without, fill, pod_script
 from attune.trial.launchers.options import LauncherOptions, read_options, read_template, without
@@ -75,7 +75,7 @@ class KubernetesLauncher:
             )
         jobs = self._jobs()
         record = begin_launch(self.name, directory)
-        manifest = self._manifest(job, command, record.name)
+        manifest = self.manifest(job, command, record.name)
         text = yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True)
         (directory / "trainjob.yaml").write_text(text, encoding="utf-8")
         jobs.create(manifest)
@@ -87,7 +87,11 @@ class KubernetesLauncher:
             return None
         jobs = self._jobs()
         # attune chose the job's name itself, so it is known from before the submission.
-        if jobs.read(record.name) is None:
+        try:
+            found = jobs.read(record.name)
+        except KubernetesSilentError as error:
+            raise AttuneError(f"the Kubernetes cluster does not answer: {error}") from error
+        if found is None:
             return None
         return self._handle(jobs, record, directory)
 
@@ -97,7 +101,12 @@ class KubernetesLauncher:
     def _handle(self, jobs: TrainJobs, record: LaunchRecord, directory: Path) -> KubernetesHandle:
         return KubernetesHandle(jobs, record.name, directory.resolve(), self.options.poll_s)
 
-    def _manifest(self, job: Job, command: Command, name: str) -> dict[str, object]:
+    def manifest(self, job: Job, command: Command, name: str) -> dict[str, object]:
+        """The TrainJob of that name that runs a command.
+
+        Raises:
+            AttuneError: the template is damaged, or the files are too large for a manifest.
+        """
         options, cluster = self.options, job.cluster
         on_cpu = cluster.gpu.architecture == "cpu"
         resource = "cpu" if on_cpu else options.gpu_resource

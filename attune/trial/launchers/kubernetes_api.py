@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from attune.errors import AttuneError
 _GROUP, _VERSION, _PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
 _LIMIT_S = 30.0
 """How long one answer may take."""
+_PATIENCE_S = 60.0
 _GONE = 404
 
 
@@ -71,7 +73,18 @@ class TrainJobs:
         try:
             self._call(self._custom.create_namespaced_custom_object, *self._kind, manifest)
         except KubernetesSilentError as error:
-            raise AttuneError(f"the Kubernetes cluster does not answer: {error}") from error
+            # It may have taken the job before it fell silent.
+            if not self._has(manifest["metadata"]["name"]):
+                raise AttuneError(f"the Kubernetes cluster does not answer: {error}") from error
+
+    def _has(self, name: str) -> bool:
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end:
+            try:
+                return self.read(name) is not None
+            except KubernetesSilentError:
+                time.sleep(1.0)
+        return False
 
     def read(self, name: str) -> dict[str, Any] | None:
         """A job; None where there is none.

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from attune.errors import AttuneError
 from attune.trial.launchers.kubernetes_api import KubernetesSilentError, TrainJobs
 from attune.trial.launchers.kubernetes_logs import PodLogs
 from attune.trial.launchers.launcher import State
@@ -33,7 +34,8 @@ class KubernetesHandle:
 
     def poll(self) -> State:
         if self._state.running:
-            with suppress(KubernetesSilentError):
+            # Whatever the cluster refuses to tell says nothing about the job.
+            with suppress(KubernetesSilentError, AttuneError):
                 job = self._jobs.read(self.job_id)
                 self._state = self._gone() if job is None else self._told(job)
         return self._state
@@ -78,6 +80,9 @@ class KubernetesHandle:
         for condition in conditions:
             if condition.get("status") == "True" and condition["type"] in ("Complete", "Failed"):
                 return self._end(condition, pods, nodes)
+        if any(pod.status.phase == "Failed" for pod in pods):
+            # Its Job may start the pod again; the ranks of the others wait for one that is gone.
+            return self._end({"type": "Failed"}, pods, nodes)
         wanted = job.get("spec", {}).get("trainer", {}).get("numNodes", 1)
         waiting = [pod for pod in pods if pod.status.phase == "Pending"]
         if len(pods) < wanted or waiting:

@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.launchers.choose import installed_gpus, is_same
 from attune.trial.launchers.launcher import State
+from attune.trial.launchers.node_script import write_node_script
 from attune.trial.launchers.record import begin_launch, finish_launch, read_launch
 from attune.trial.result import Provenance
 
@@ -100,7 +102,7 @@ class LocalLauncher:
         record = begin_launch(self.name, directory)
         with (logs / "launcher.log").open("ab") as output:
             guard = subprocess.Popen(
-                [*_guarded("supervise", str(_GRACE_S)), *_torchrun(command, logs)],
+                _words(command, directory.resolve()),
                 cwd=directory,
                 env=_environment(command),
                 stdin=subprocess.PIPE,
@@ -108,8 +110,13 @@ class LocalLauncher:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        finish_launch(record, str(guard.pid), directory)
-        return LocalHandle(guard, logs)
+        try:
+            finish_launch(record, str(guard.pid), directory)
+            return LocalHandle(guard, logs)
+        except BaseException:
+            guard.kill()
+            guard.wait()
+            raise
 
     def attach(self, job: Job, directory: Path) -> None:
         """The guard ends with the attune that started it; waits until it has."""
@@ -168,9 +175,28 @@ def _guarded(*words: str) -> list[str]:
     return [sys.executable, "-I", str(_GUARD), *words]
 
 
-def _torchrun(command: Command, logs: Path) -> list[str]:
+def _words(command: Command, directory: Path) -> list[str]:
+    """The guard with what it keeps below it."""
+    kept = _guarded("supervise", str(_GRACE_S))
+    logs = directory / "logs"
     if command.starter == "program":
-        return [*_guarded("log", str(logs / "node-0.log")), sys.executable, *command.argv]
+        logged = _guarded("log", str(logs / "node-0.log"))
+        return [*kept, *logged, sys.executable, *command.argv]
+    if command.starter == "ray_driver":
+        # The script becomes the guard.
+        script = write_node_script(command, directory, python=sys.executable, mode="supervise")
+        return ["env", "ATTUNE_HEAD=127.0.0.1", f"ATTUNE_PORT={_free_port()}", "sh", str(script)]
+    return [*kept, *_torchrun(command, logs)]
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+def _torchrun(command: Command, logs: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "torch.distributed.run"),
         # A rendezvous on a free port of the loopback, so that runs side by side do not meet.

@@ -23,7 +23,8 @@ from attune.trial.launchers.ray_job import RayHandle
 from attune.trial.launchers.record import LaunchRecord, begin_launch, finish_launch, read_launch
 from attune.trial.result import Provenance
 
-_PROGRAM = Path(__file__).with_name("ray_program.py")
+PROGRAM = Path(__file__).with_name("ray_program.py")
+"""What Ray runs for a torchrun job: it reads `ray_job.json` of its folder."""
 _SPARE_S = 120.0
 """Added to the time limit that the driver is told: attune's own comes first."""
 
@@ -65,6 +66,14 @@ class RayLauncher:
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         if self.options.python == sys.executable:
             refuse_missing(modules)
+        self.reach()
+
+    def reach(self) -> None:
+        """See that the cluster answers.
+
+        Raises:
+            AttuneError: it does not, or the client is not installed.
+        """
         self._client()
 
     def start(self, job: Job, command: Command, directory: Path) -> RayHandle:
@@ -78,7 +87,10 @@ class RayLauncher:
                 runtime_env=runtime,
             )
         except (RuntimeError, OSError) as error:
-            raise AttuneError(f"Ray refuses the job: {' '.join(str(error).split())}") from error
+            # It may have taken the job before the answer was lost.
+            if not _knows(client, record.name):
+                said = " ".join(str(error).split())
+                raise AttuneError(f"Ray refuses the job: {said}") from error
         return self._handle(client, finish_launch(record, record.name, directory), directory)
 
     def attach(self, job: Job, directory: Path) -> RayHandle | None:
@@ -101,7 +113,7 @@ class RayLauncher:
     def _prepare(self, job: Job, command: Command, place: Path) -> str:
         """Writes what the job needs; gives the shell words that start it on the head node."""
         python = self.options.python
-        limit_s = job.limit_s + _SPARE_S
+        limit_s = self._limit_s(job)
         into = f"cd {shlex.quote(str(place))} && exec"
         if command.starter != "torchrun":
             # The driver itself is the program: it finds the cluster by RAY_ADDRESS.
@@ -110,21 +122,27 @@ class RayLauncher:
             keep = f"timeout --foreground {limit_s:.0f} env ATTUNE_NODE=0 sh node.sh"
             return f"{into} {keep} >> logs/launcher.log 2>&1"
         write_node_script(command, place, python=python, mode="supervise")
-        (place / _PROGRAM.name).write_text(_PROGRAM.read_text(encoding="utf-8"), encoding="utf-8")
+        (place / PROGRAM.name).write_text(PROGRAM.read_text(encoding="utf-8"), encoding="utf-8")
+        needs = self.needs(job, str(place))
+        (place / "ray_job.json").write_text(json.dumps(needs, indent=2), encoding="utf-8")
+        words = f"{shlex.quote(python)} -u {PROGRAM.name}"
+        return f"{into} {words} >> logs/launcher.log 2>&1"
+
+    def needs(self, job: Job, directory: str) -> dict[str, object]:
+        """`ray_job.json`: the trial directory, and what of each node the job asks for."""
         cluster = job.cluster
         gpus = {"GPU": float(cluster.per_node), "CPU": self.options.cpus}
-        needs = {
-            "directory": str(place),
+        on_cpu = cluster.gpu.architecture == "cpu"
+        return {
+            "directory": directory,
             "nodes": cluster.nodes,
-            "resources": {"CPU": float(cluster.per_node)}
-            if cluster.gpu.architecture == "cpu"
-            else gpus,
+            "resources": {"CPU": float(cluster.per_node)} if on_cpu else gpus,
             "exclude": self.options.exclude,
-            "limit_s": limit_s,
+            "limit_s": self._limit_s(job),
         }
-        (place / "ray_job.json").write_text(json.dumps(needs, indent=2), encoding="utf-8")
-        words = f"{shlex.quote(python)} -u {_PROGRAM.name}"
-        return f"{into} {words} >> logs/launcher.log 2>&1"
+
+    def _limit_s(self, job: Job) -> float:
+        return job.limit_s + _SPARE_S
 
     def _client(self) -> Any:
         try:
@@ -141,3 +159,11 @@ class RayLauncher:
                 f"no Ray cluster answers at `{address}`: {' '.join(str(error).split())[:200]}; "
                 "pass --launcher-option address=http://HEAD:8265"
             ) from error
+
+
+def _knows(client: Any, name: str) -> bool:
+    try:
+        client.get_job_info(name)
+    except (RuntimeError, OSError):
+        return False
+    return True

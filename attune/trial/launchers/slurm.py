@@ -27,7 +27,7 @@ from attune.trial.launchers.options import (
 from attune.trial.launchers.record import LaunchRecord, begin_launch, finish_launch, read_launch
 from attune.trial.launchers.slurm_allocation import Allocation, attach_step, start_step
 from attune.trial.launchers.slurm_job import SlurmHandle
-from attune.trial.launchers.slurm_script import head_of, write_job_script
+from attune.trial.launchers.slurm_script import EXIT_CODE, head_of, write_job_script
 from attune.trial.result import Provenance
 
 _SPARE_MINUTES = 2
@@ -93,10 +93,9 @@ class SlurmLauncher:
         if self.allocation is not None:
             self.allocation.check(job.cluster.nodes, self.options.exclude)
             return
+        orders = self.orders(job)
         try:
-            slurm.call("sbatch", "--test-only", *self._orders(job), "--wrap=true")
-        except slurm.SlurmSilentError as error:
-            raise AttuneError(f"Slurm does not answer: {error}; try again later") from error
+            slurm.patiently(lambda: slurm.call("sbatch", "--test-only", *orders, "--wrap=true"))
         except AttuneError as error:
             raise AttuneError(
                 f"Slurm refuses {job.cluster.nodes} nodes: {error}; mend it by "
@@ -136,12 +135,11 @@ class SlurmLauncher:
         if (directory / "job.sh").exists() and "supervise" in _text(directory / "node.sh"):
             attach_step(record)
             return None
-        try:
-            number = record.job_id or slurm.find(record.name)
-            known = number is not None and slurm.ask(number) is not None
-        except slurm.SlurmSilentError as error:
-            raise AttuneError(f"Slurm does not answer: {error}; try again later") from error
-        if number is None or not (known or (directory / "logs" / "exit-code").exists()):
+        number = record.job_id or slurm.patiently(lambda: slurm.find(record.name))
+        if number is None:
+            return None
+        known = slurm.patiently(lambda: slurm.ask(number)) is not None
+        if not known and not (directory / EXIT_CODE).exists():
             return None
         return self._handle(record.model_copy(update={"job_id": number}), directory)
 
@@ -155,17 +153,18 @@ class SlurmLauncher:
             f"--chdir={directory.resolve()}",
             "--output=logs/launcher.log",
             "--open-mode=append",
-            *self._orders(job),
+            *self.orders(job),
         )
         try:
             return slurm.submit((*arguments, str(script.resolve())))
         except slurm.SlurmSilentError as error:
             # It may have taken the job before it fell silent.
-            raise AttuneError(
-                f"Slurm does not answer: {error}; if it took job {record.name}, --resume finds it"
-            ) from error
+            if number := slurm.patiently(lambda: slurm.find(record.name)):
+                return number
+            raise AttuneError(f"Slurm did not take the job: {error}; try again later") from error
 
-    def _orders(self, job: Job) -> tuple[str, ...]:
+    def orders(self, job: Job) -> tuple[str, ...]:
+        """What sbatch is told of a job: nodes, time limit, and what the site wants."""
         options, cluster = self.options, job.cluster
         named = {
             "partition": options.partition,

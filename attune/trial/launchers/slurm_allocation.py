@@ -172,8 +172,13 @@ def start_step(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    finish_launch(record, str(shell.pid), directory)
-    return StepHandle(shell, record, directory.resolve(), allocation, names)
+    handle = StepHandle(shell, record, directory.resolve(), allocation, names)
+    try:
+        finish_launch(record, str(shell.pid), directory)
+        return handle
+    except BaseException:
+        handle.cancel()
+        raise
 
 
 def attach_step(record: LaunchRecord) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from attune.errors import AttuneError
 
 _LIMIT_S = 60.0
 """How long one of Slurm's programs may take; slurmctld's own message timeout is 10 s."""
+_PATIENCE_S, _RETRY_S = 300.0, 5.0
+"""A restart of slurmctld takes seconds, one with a large state minutes."""
+Answer = TypeVar("Answer")
 ENDED = (
     *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY"),
     *("NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED", "SPECIAL_EXIT"),
@@ -26,6 +31,22 @@ _FIELD = re.compile(r"(?:^|\s)(\w+(?:/\w+)?)=(\S*)")
 
 class SlurmSilentError(Exception):
     """Slurm did not answer; it may the next time."""
+
+
+def patiently(ask: Callable[[], Answer]) -> Answer:
+    """The answer of Slurm, which may be restarting: a campaign of hours does not end for that.
+
+    Raises:
+        AttuneError: it refuses, or does not answer for `_PATIENCE_S`.
+    """
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except SlurmSilentError as error:
+            if time.monotonic() > end:
+                raise AttuneError(f"Slurm does not answer: {error}; try again later") from error
+            time.sleep(_RETRY_S)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,12 +123,17 @@ def find_step(name: str) -> str | None:
 
 
 def ask(number: str) -> SlurmJob | None:
-    """What Slurm knows of a job; None where it has forgotten it."""
+    """What Slurm knows of a job; None where it has forgotten it.
+
+    Raises:
+        SlurmSilentError: it tells nothing at the moment.
+    """
     try:
         return _of_scontrol(call("scontrol", "show", "job", "--oneliner", number))
     except AttuneError as error:
         if not any(word in str(error) for word in _UNKNOWN):
-            raise
+            # Whatever else is wrong says nothing about the job.
+            raise SlurmSilentError(str(error)) from error
     return _ask_accounting(number)
 
 
@@ -131,12 +157,16 @@ def _ask_accounting(number: str) -> SlurmJob | None:
 
 
 def cancel(number: str) -> None:
-    """Asks for the end of a job; one that has ended stays as it is."""
+    """Asks for the end of a job; one that has ended stays as it is.
+
+    Raises:
+        SlurmSilentError: nobody took the order.
+    """
     try:
         call("scancel", number)
     except AttuneError as error:
         if not any(word in str(error) for word in (*_UNKNOWN, "already completing")):
-            raise
+            raise SlurmSilentError(str(error)) from error
 
 
 def node_names(node_list: str) -> tuple[str, ...]:

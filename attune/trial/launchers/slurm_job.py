@@ -74,7 +74,9 @@ class SlurmHandle:
             return State(running=True, nodes=nodes)
         by = self._ended_by(job)
         code = job.exit_code
-        if job.state != "COMPLETED" and code == 0:
+        if job.state == "OUT_OF_MEMORY":
+            code = -9  # the kernel's doing, told as 0:125
+        elif job.state != "COMPLETED" and code == 0:
             code = -15
         words = f"Slurm ended job {self.job_id}: {job.state} {job.reason}".strip()
         return State(

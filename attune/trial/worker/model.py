@@ -201,14 +201,33 @@ def build_chunks(config: WorkerConfig, transformer: TransformerConfig) -> list[G
 def _build_chunk(
     config: WorkerConfig, transformer: TransformerConfig, chunk: int | None
 ) -> GPTModel:
-    model, virtual = config.model, {"ignore_virtual": chunk is None, "vp_stage": chunk}
+    virtual = {"ignore_virtual": chunk is None, "vp_stage": chunk}
+    return build_part(
+        config,
+        transformer,
+        chunk,
+        first=parallel_state.is_pipeline_first_stage(**virtual),
+        last=parallel_state.is_pipeline_last_stage(**virtual),
+    )
+
+
+def build_part(
+    config: WorkerConfig,
+    transformer: TransformerConfig,
+    chunk: int | None,
+    *,
+    first: bool,
+    last: bool,
+) -> GPTModel:
+    """One chunk of the model; with the embedding if `first`, with the head if `last`."""
+    model = config.model
     return GPTModel(
         config=transformer,
         transformer_layer_spec=_block(config, transformer, chunk),
         vocab_size=model.padded_vocabulary(config.layout.tp),
         max_sequence_length=config.workload.row_tokens,
-        pre_process=parallel_state.is_pipeline_first_stage(**virtual),
-        post_process=parallel_state.is_pipeline_last_stage(**virtual),
+        pre_process=first,
+        post_process=last,
         position_embedding_type="rope",
         rotary_percent=model.rope_share,
         rotary_base=model.rope_base,

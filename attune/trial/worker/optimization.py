@@ -52,6 +52,14 @@ def build_optimization(
     return Optimization(chunks=wrapped, optimizer=optimizer, schedule=_schedule(config, optimizer))
 
 
+def accumulate_gradients(
+    config: WorkerConfig, transformer: TransformerConfig, chunk: GPTModel
+) -> DistributedDataParallel:
+    """A chunk whose backward pass adds to gradient buffers, as in training; none is reduced."""
+    _mark_routed_experts([chunk])
+    return _wrap(config, transformer, [chunk])[0]
+
+
 def _mark_routed_experts(chunks: list[GPTModel]) -> None:
     """Has experts reduced, sharded and clipped over their own data-parallel group.
 

@@ -12,7 +12,7 @@ import torch
 from megatron.core import parallel_state, tensor_parallel
 
 from attune.rows.feed import Feed, open_feed
-from attune.trial.probe import MemoryProbe
+from attune.trial.probe import LayerProbe, MemoryProbe
 from attune.trial.worker import cpu, faults, memory
 from attune.trial.worker.config import Device, WorkerConfig
 from attune.trial.worker.model import (
@@ -22,6 +22,7 @@ from attune.trial.worker.model import (
     transformer_config,
 )
 from attune.trial.worker.optimization import build_optimization
+from attune.trial.worker.probe_layers import probe_layers
 from attune.trial.worker.probe_memory import join_fake_group, probe_memory
 from attune.trial.worker.progress import Progress
 from attune.trial.worker.refusal import refuse_unsupported
@@ -78,6 +79,8 @@ def _work(
     """Trains, or measures what the configuration asks for instead."""
     if isinstance(config.probe, MemoryProbe):
         probe_memory(config, config.probe, feed, device, progress)
+    elif isinstance(config.probe, LayerProbe):
+        probe_layers(config, config.probe, device, progress)
     else:
         train(config, feed, device, progress)
 

@@ -43,7 +43,7 @@ class Training:
         self.faults = StepFaults(config, optimization.chunks)
         self.places = places_here(config.workload.row_tokens)
         self.probe = Probe(config, optimization) if config.parity_file else None
-        self.mask = _causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
+        self.mask = causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
 
     def run(self, progress: Progress) -> None:
         """Trains every step of the workload.
@@ -152,7 +152,7 @@ class Training:
         return float(norm)
 
 
-def _causal_mask(tokens: int) -> torch.Tensor:
+def causal_mask(tokens: int) -> torch.Tensor:
     """[1, 1, tokens, tokens], true where attention must not look; Megatron's own attention asks."""
     return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)[None, None]
 

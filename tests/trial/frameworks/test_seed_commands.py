@@ -80,7 +80,7 @@ def test_the_trial_runs_the_same_flags(path: Path) -> None:
     recipe = load_recipe(path)
     command = load_framework(job_of(recipe).framework).prepare(job_of(recipe))
     config = json.loads(command.files["driver.json"])
-    flags = [tuple([n, *v]) for n, v in split_flags([*config["before"], *config["after"]])]
+    flags = [(n, *v) for n, v in split_flags([*config["before"], *config["after"]])]
     published = {
         (name, *(v for v in values if v != "${MODEL_ARGS[@]}"))
         for name, *values in command_of(recipe.run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from trial_jobs import FakePerformance, h200_job
@@ -89,7 +89,7 @@ def test_faults(
 class Played:
     """A framework whose command is the stand-in, in its own format."""
 
-    held: dict[str, Any] = {}
+    held: ClassVar[dict[str, Any]] = {}
     modules = ()
 
     def __init__(self, name: str) -> None:

@@ -10,19 +10,20 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Becomes the driver."""
-    with open("driver.json", encoding="utf-8") as file:
-        config = json.load(file)
-    checkout = os.path.abspath(os.path.expandvars(config["checkout"]))
+    config = json.loads(Path("driver.json").read_text(encoding="utf-8"))
+    checkout = str(Path(os.path.expandvars(config["checkout"])).resolve())
     words = [*config["before"], *model_args(config["model_args"], checkout), *config["after"]]
     words = [filled(word) for word in words]
-    here = os.path.abspath(".")
-    paths = [here, checkout, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(Path.cwd()), checkout, *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Ray would show one rank's line of many alike, and memory differs by rank.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    script = os.path.join(checkout, config["script"])
+    script = str(Path(checkout) / config["script"])
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, script, *words])
 

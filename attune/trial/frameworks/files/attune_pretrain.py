@@ -6,17 +6,16 @@
 """
 
 import ast
-import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Runs the script in place of this one."""
     path = sys.argv[1]
     sys.argv = sys.argv[1:]
-    sys.path[:0] = [os.path.dirname(os.path.abspath(path))]
-    with open(path, encoding="utf-8") as file:
-        tree = ast.parse(file.read(), path)
+    sys.path[:0] = [str(Path(path).resolve().parent)]
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"), path)
     if "--train-data-path" in sys.argv:
         feed_rows(tree)
     names = {"__name__": "__main__", "__file__": path}

@@ -58,7 +58,7 @@ _START_S = 60.0
 @contextmanager
 def slurm(nodes: int = 16) -> Iterator[Path]:
     """A Slurm of so many nodes of 8 fake GPUs; its folder, with SLURM_CONF set to it."""
-    folder = Path(tempfile.mkdtemp(prefix="attune-slurm-"))
+    folder = Path(tempfile.mkdtemp(prefix="attune-slurm-", dir="/tmp"))
     before = os.environ.copy()
     os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
     os.environ["PATH"] += ":/usr/sbin"
