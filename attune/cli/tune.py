@@ -29,7 +29,7 @@ from attune.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.console import Console
 
@@ -233,15 +233,17 @@ def _play(campaign: Campaign) -> str:
     screen = console()
     try:
         # Closed on every way out, so that no run is left where drawing is interrupted.
-        with closing(_with_answers(campaign, before, screen)) as events:
-            history = draw_events(events, screen, before)
+        with closing(campaign.events()) as events:
+            history = draw_events(_with_answers(campaign, events, before, screen), screen, before)
     except KeyboardInterrupt:
         typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise
     return history.state
 
 
-def _with_answers(campaign: Campaign, before: History | None, screen: Console) -> Iterator[Event]:
+def _with_answers(
+    campaign: Campaign, events: Iterable[Event], before: History | None, screen: Console
+) -> Iterator[Event]:
     """The campaign's events; before the last, what it says beside its winner is drawn."""
     from attune.experiment.events import Completed
     from attune.report.history import History
@@ -249,7 +251,7 @@ def _with_answers(campaign: Campaign, before: History | None, screen: Console) -
     from attune.verbs.tune_answers import find_front, find_projection
 
     history = before or History()
-    for event in campaign.events():
+    for event in events:
         history = history.after(event)
         if isinstance(event, Completed):
             draw_front(find_front(campaign.inputs, history.runs), screen)
