@@ -11,16 +11,15 @@ from attune.catalog.loader import (
     load_model,
     merged,
     model_names,
-    nearest,
     own_model_files,
-    parse,
-    read_yaml,
     write_model,
 )
 from attune.catalog.megatron_flags import megatron_flags
 from attune.catalog.model import Experts, Indexer, Latent, Model, RopeScaling
+from attune.catalog.names import nearest
 from attune.catalog.places import own_models_folder
 from attune.catalog.resources import shipped
+from attune.catalog.yaml_file import parse, read_yaml
 
 __all__ = [
     "Cluster",

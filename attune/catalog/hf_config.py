@@ -18,11 +18,12 @@ from attune.catalog.hf.leftovers import Ignored, ignored_fields
 from attune.catalog.hf.positions import rope, windows
 from attune.catalog.hf.refusal import (
     UnmodelledError,
+    printable,
     refuse_other_formats,
     refuse_unmodelled,
     the_class,
 )
-from attune.catalog.hf.rules import common_rules
+from attune.catalog.hf.rules import ClassRules, common_rules
 from attune.catalog.model import Model
 from attune.errors import AttuneError
 
@@ -63,7 +64,7 @@ def import_model(data: Mapping[str, Any], name: str, source: str) -> ImportedMod
     for part in (outer, text):
         refuse_unmodelled(part, source)
     rules = the_class(text, source, whole=not outer)
-    fields = Fields(data=text, rules=rules, source=source, whole=not outer)
+    fields = Fields(data=_flat(text, rules, source), rules=rules, source=source, whole=not outer)
     shape = _shape(fields, outer)
     ignored = ignored_fields(fields, outer)
     words = {
@@ -90,7 +91,8 @@ def _language_model(
             continue
         if not isinstance(inner, dict):
             raise AttuneError(f"{source}: field `{key}` must be an object, but got {inner!r:.40}")
-        return inner | _text_type(data, inner), data
+        text, between = _language_model(inner | _text_type(data, inner), source)
+        return text, {**data, **between}
     return data, {}
 
 
@@ -99,6 +101,18 @@ def _text_type(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, 
     if inner.get("model_type") or inner.get("architectures"):
         return {}
     return {"model_type": f"{outer.get('model_type')}_text"}
+
+
+def _flat(data: Mapping[str, Any], rules: ClassRules, source: str) -> dict[str, Any]:
+    """`data` with the fields of the objects that its class nests at the top."""
+    flat = {key: value for key, value in data.items() if key not in rules.nested}
+    for outer, names in rules.nested.items():
+        part = data.get(outer) or {}
+        if not isinstance(part, dict):
+            raise AttuneError(f"{source}: field `{outer}` must be an object, but got {part!r:.40}")
+        for key, value in part.items():
+            flat[names.get(key, f"{outer}.{key}")] = value
+    return flat
 
 
 def _shape(fields: Fields, outer: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,9 +154,14 @@ def _refuse_values(fields: Fields) -> None:
 def _ffn(fields: Fields, routed: Mapping[str, Any]) -> int:
     """Size of the dense MLP; where no layer has one, a config may leave it out."""
     everywhere = routed and not routed.get("dense_layers") and "moe_layers" not in routed
-    if everywhere and not fields.keys("ffn"):
+    meaning, multiple = fields.rules.ffn, fields.rules.ffn_multiple
+    if everywhere and not fields.keys(meaning):
         return int(routed["experts"]["ffn"])
-    return fields.integer("ffn")
+    if multiple is not None and fields.optional_integer(meaning) is None:
+        size = multiple * fields.integer("hidden")
+        fields.derive(meaning, size, f"{multiple} x hidden size")
+        return size
+    return int(fields.integer(meaning) * fields.rules.ffn_share)
 
 
 def _unused_ffn(fields: Fields, shape: Mapping[str, Any]) -> tuple[Ignored, ...]:
@@ -160,8 +179,8 @@ def _activation(fields: Fields) -> dict[str, Any]:
     given = [fields.data[key] for key in keys if fields.data.get(key) is not None]
     name = given[0] if given else fields.get("hidden_act") or "silu"
     known = common_rules().activations
-    if name not in known:
-        missing = f"activation `{name}`"
+    if not isinstance(name, str) or name not in known:
+        missing = f"activation `{printable(name)}`"
         raise UnmodelledError(fields.source, f"class {fields.rules.name}", missing)
     return {"activation": known[name]}
 

@@ -13,6 +13,9 @@ from pathlib import Path
 from attune.errors import AttuneError
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_LONGEST_PATH = 4096
+_LONGEST_NAME = 255
+"""PATH_MAX and NAME_MAX of Linux; longer ones cannot even be looked for."""
 _OTHER_FILES = {
     "model_index.json": "a diffusion pipeline, and diffusion models are not supported",
     "adapter_config.json": "an adapter; give the folder of its base model",
@@ -36,6 +39,8 @@ def find_config(name: str) -> FoundConfig | None:
         AttuneError: a folder without config.json, or a JSON file that is not there.
     """
     path = Path(name).expanduser() if name.startswith("~/") else Path(name)
+    if len(name) > _LONGEST_PATH or any(len(part) > _LONGEST_NAME for part in path.parts):
+        raise AttuneError(f"no model of {len(name)} letters, {name[:40]}...; check the path")
     if path.suffix == ".json":
         if not path.is_file():
             raise AttuneError(f"no file {name}; check the path")

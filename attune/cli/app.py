@@ -10,17 +10,28 @@ from typing import Annotated, NoReturn
 import typer
 
 from attune.cli import (
+    calibration,
+    dashboard,
+    diagnose,
+    doctor,
     experiments,
     explain,
     export,
     gpus,
+    mcp,
     models,
+    nodes,
     plan,
+    probe,
     recipe,
     report,
     rows,
+    site,
+    stop,
     trial,
     tune,
+    verify,
+    watch,
 )
 from attune.cli.usage import ShortUsage, short_words
 from attune.errors import AttuneError, LayoutError
@@ -60,11 +71,22 @@ app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
 app.command("trial")(trial.trial)
 app.command("tune")(tune.tune)
+app.command("calibration")(calibration.calibration)
+app.command("watch")(watch.watch)
+app.command("stop")(stop.stop)
+app.command("diagnose")(diagnose.diagnose)
+app.command("nodes")(nodes.nodes)
+app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
+app.command("dashboard")(dashboard.dashboard)
 app.command("export")(export.export)
+app.command("mcp")(mcp.mcp)
 app.command("experiments")(experiments.experiments)
+app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(verify.app, name="verify")
 app.add_typer(rows.app, name="rows")
+app.add_typer(site.app, name="site")
 app.add_typer(models.app, name="models")
 app.command("gpus")(gpus.gpus)
 
@@ -106,5 +128,7 @@ def _code(code: object) -> int:
 
 
 def _tell(message: object, code: int) -> int:
-    print(f"attune: {short_words(str(message))}", file=sys.stderr)
+    from attune.report.words import visible
+
+    print(f"attune: {visible(short_words(str(message)))}", file=sys.stderr)
     return code

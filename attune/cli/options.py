@@ -72,11 +72,48 @@ SpaceName = Annotated[
 ]
 LauncherName = Annotated[
     str,
-    typer.Option("--launcher", help="What starts a run: auto, local (this machine) or simulated."),
+    typer.Option(
+        "--launcher",
+        help="What starts a run: auto, local (this machine), slurm, ray, kubernetes or simulated.",
+    ),
+]
+LauncherOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--launcher-option",
+        help="What the site tells a launcher: partition=h200, account=..., template=FILE, ...",
+    ),
+]
+FrameworkName = Annotated[
+    str,
+    typer.Option(
+        "--framework",
+        help="What trains: megatron-core, megatron-lm, megatron-bridge, miles, slime, or the YAML "
+        "file of a setup.",
+    ),
+]
+Checkout = Annotated[
+    str | None,
+    typer.Option("--checkout", help="Folder of the framework's checkout on the nodes."),
 ]
 VirtualName = Annotated[
     Literal["near", "far", "adversarial"],
     typer.Option("--virtual", help="Simulated runs: how far the truth is from the estimator."),
 ]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibration",
+        help="File of what measured runs taught [in the user's cache].",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend GPU-hours without asking.")]
+
+
+def pairs(words: list[str] | None) -> dict[str, str]:
+    """`name=value` words as a mapping."""
+    wrong = next((word for word in words or [] if "=" not in word), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"`{wrong}` is not of the form name=value")
+    return dict(word.split("=", 1) for word in words or [])

@@ -41,7 +41,10 @@ def build(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build rows from conversations; started again after an interruption, it goes on."""
+    """Build rows from conversations.
+
+    Interrupted, the same command goes on.
+    """
     from rich.console import Console
 
     from attune.cli.output import show
@@ -104,7 +107,10 @@ def convert(
     output: Annotated[Path, typer.Option("--output", "-o", help="FILE.idx.parquet to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
 ) -> None:
-    """Write rows as Megatron-Bridge's packed parquet; masks and boundaries stay."""
+    """Write rows for Megatron-Bridge.
+
+    The file is its packed parquet; masks and boundaries of rows stay.
+    """
     from attune.verbs.rows import convert_rows
 
     count = convert_rows(file, output, overwrite=overwrite)

@@ -9,11 +9,15 @@ import typer
 
 from attune.cli.options import (
     AsJson,
+    CalibrationFile,
+    Checkout,
     ClusterFile,
     Count,
+    FrameworkName,
     GlobalBatch,
     GpuName,
     LauncherName,
+    LauncherOption,
     ModelName,
     PrecisionName,
     Rows,
@@ -22,6 +26,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 
@@ -39,13 +44,20 @@ def trial(
     precision: PrecisionName = None,
     steps: Steps = None,
     rows: Rows = None,
+    framework: FrameworkName = "megatron-core",
+    checkout: Checkout = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
     time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory of the trial.")
     ] = None,
+    calibration: CalibrationFile = None,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Write norms of every tensor after steps 1 and 2.")
+    ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,6 +72,7 @@ def trial(
     from attune.report.trial import draw_trial, step_line
     from attune.report.words import say
     from attune.trial.job import Virtual
+    from attune.trial.setup import read_setup
     from attune.verbs.explain import read_layout
     from attune.verbs.target import find_target
     from attune.verbs.trial import find_launcher, run_trial
@@ -72,7 +85,8 @@ def trial(
         "rows": rows,
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
-    chosen = find_launcher(target, launcher)
+    trainer, setup = read_setup(framework, checkout=checkout)
+    chosen = find_launcher(target, launcher, pairs(launcher_option))
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Run {target.workload.steps} steps of {target.words} ({chosen.name})?")
     told = console()
@@ -80,10 +94,14 @@ def trial(
         target,
         read_layout(layout),
         launcher=chosen,
+        framework=trainer,
+        setup=setup,
         directory=output,
         virtual=Virtual(kind=virtual, seed=seed),
         limit_s=time_limit,
+        parity=parity,
         watch=None if as_json else lambda step: say(told, step_line(step, target.workload.steps)),
+        calibration=calibration,
     )
     show(run, draw_trial, as_json)
     if not run.completed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attune.errors import AttuneError
-from attune.layout.table import Floats
+from attune.layout.table import Bools, Floats
 
 NAMES = ("compute", "tensor", "expert", "data", "pipeline", "host", "memory")
 """Multipliers of the time by part, and of the memory."""
@@ -27,6 +28,9 @@ MEMORY_NOISE = 0.02
 
 _ROBUST = 2.0
 """Innovations beyond so many deviations count as noisier in proportion (Huber)."""
+
+_FARTHEST = 7.0
+"""Largest log of a multiplier (a factor of 1,000) that is not taken for damage."""
 
 MULTIPLIER_OF = {
     "compute": "compute",
@@ -55,6 +59,8 @@ class Observation:
     predicted_gib: float
     measured_gib: float | None = None
     """Peak of the same kind as predicted (reserved against reserved)."""
+    layers_measured: bool = False
+    """The layers' times were a probe's, so the surprise is none of their multipliers'."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,21 +109,25 @@ class Calibration:
         """The calibration that `as_data` wrote.
 
         Raises:
-            AttuneError: other multipliers, or numbers of the wrong shape.
+            AttuneError: other multipliers, or numbers that are no belief about them.
         """
-        mean = np.asarray(data.get("mean", ()), dtype=np.float64)
-        covariance = np.asarray(data.get("covariance", ()), dtype=np.float64)
-        size = len(NAMES)
-        same = list(data.get("names", ())) == list(NAMES)
-        if not same or mean.shape != (size,) or covariance.shape != (size, size):
+        if data.get("names") != list(NAMES):
             raise AttuneError(
                 f"a calibration holds the multipliers {', '.join(NAMES)}, but the data has "
-                f"{data.get('names')}; calibrate again"
+                f"{reprlib.repr(data.get('names'))}; calibrate again"
+            )
+        mean, covariance = _floats(data.get("mean")), _floats(data.get("covariance"))
+        number = data.get("observations")
+        counted = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+        if not counted or not _is_belief(mean, covariance):
+            raise AttuneError(
+                f"a calibration holds {len(NAMES)} means within {_FARTHEST}, their covariance and "
+                "the number of observations, but the data does not; calibrate again"
             )
         return cls(
             mean=tuple(mean.tolist()),
             covariance=tuple(tuple(line) for line in covariance.tolist()),
-            observations=int(data.get("observations", 0)),
+            observations=int(number or 0),
         )
 
     def summary(self) -> dict[str, tuple[float, float]]:
@@ -129,11 +139,34 @@ class Calibration:
 NO_CALIBRATION = Calibration()
 
 
-def sensitivities(parts: Mapping[str, Floats | float]) -> list[Floats]:
+def _floats(data: Any) -> Floats:
+    """The numbers of a list, of lists too; empty where it holds anything else."""
+    try:
+        return np.array(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.zeros(0)
+
+
+def _is_belief(mean: Floats, covariance: Floats) -> bool:
+    """Whether these are a mean and a covariance that measurements can have led to."""
+    size = len(NAMES)
+    if mean.shape != (size,) or covariance.shape != (size, size):
+        return False
+    if not (np.isfinite(covariance).all() and np.abs(mean).max() <= _FARTHEST):
+        return False
+    if not np.allclose(covariance, covariance.T, atol=1e-9):
+        return False
+    return bool(np.linalg.eigvalsh(covariance).min() > -1e-9)
+
+
+def sensitivities(
+    parts: Mapping[str, Floats | float], layers_measured: Bools | bool = False
+) -> list[Floats]:
     """Share of the time that each multiplier of `NAMES` scales, as a list of arrays like a part.
 
     The bubble is the stage's time, waited for: it scales with the parts of the stage and with the
-    pipeline's multiplier, so the shares add up to more than 1.
+    pipeline's multiplier, so the shares add up to more than 1. Layers whose times are
+    measured are scaled by no multiplier.
     """
     stage_names = ("compute", "attention", "tensor", "context", "expert", "host", "transfer")
     stage = sum(np.asarray(parts.get(name, 0.0)) for name in stage_names)
@@ -144,6 +177,8 @@ def sensitivities(parts: Mapping[str, Floats | float]) -> list[Floats]:
     for part, value in parts.items():
         if part != "bubble":
             factor = scale if part in stage_names else 1.0
+            if part in stage_names and part != "transfer":
+                factor = factor * np.where(layers_measured, 0.0, 1.0)
             found[MULTIPLIER_OF[part]] = found[MULTIPLIER_OF[part]] + value * factor
     found["pipeline"] = found["pipeline"] + bubble
     return [found[name] / np.maximum(total, 1e-12) for name in NAMES]
@@ -173,7 +208,9 @@ def _equations(item: Observation) -> list[tuple[Floats, float, float]]:
     """Rows of the linear model: sensitivity of each multiplier, log surprise, noise."""
     rows: list[tuple[Floats, float, float]] = []
     if item.measured_s and item.predicted_s > 0:
-        share = np.array([float(value) for value in sensitivities(item.parts)])
+        share = np.array(
+            [float(value) for value in sensitivities(item.parts, item.layers_measured)]
+        )
         rows.append((share, float(np.log(item.measured_s / item.predicted_s)), TIME_NOISE))
     if item.measured_gib and item.predicted_gib > 0:
         only_memory = np.array([float(name == "memory") for name in NAMES])

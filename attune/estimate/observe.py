@@ -22,4 +22,12 @@ def observe(
         measured_s=measured_s,
         predicted_gib=float(memory.reserved[row].max()),
         measured_gib=measured_reserved_gib,
+        layers_measured=time.layers_measured is not None and bool(time.layers_measured[row]),
+    )
+
+
+def observe_peak(predicted_gib: float, measured_gib: float) -> Observation:
+    """The observation of one rank's reserved peak alone, as a memory probe makes it."""
+    return Observation(
+        parts={}, predicted_s=0.0, predicted_gib=predicted_gib, measured_gib=measured_gib
     )

@@ -139,6 +139,7 @@ _STACKS = {
     "megatron-core": _MEGATRON,
     "megatron-lm": _MEGATRON,
     "megatron-bridge": replace(_MEGATRON, quantized_weights=True),  # its FP8 recipes gather FP8
+    "command": _MEGATRON,  # the user's own trainer is taken for one on Megatron
     # Both compute the loss on float32 copies of the logits, whatever fusion is asked for.
     "miles": replace(_MEGATRON, loss_copies=10.0),
     "slime": replace(_MEGATRON, loss_copies=10.0, host_weight_copies=1),

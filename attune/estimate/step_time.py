@@ -14,8 +14,10 @@ from attune.estimate.calibration import NO_CALIBRATION, Calibration, sensitiviti
 from attune.estimate.chunks import schedule_chunks
 from attune.estimate.collectives import ring, stage_transfer
 from attune.estimate.columns import Columns, columns_of
-from attune.estimate.layer_time import STAGE_PARTS, LayerTime, layer_times
+from attune.estimate.layer_cell import LayerCell, covered
+from attune.estimate.layer_time import STAGE_PARTS, layer_times
 from attune.estimate.machine import Machine, gradient_bytes, machine_of
+from attune.estimate.measured_layers import calibrated, with_cells
 from attune.estimate.novelty import novelty
 from attune.estimate.stack import Stack, stack_of
 from attune.layout import LayoutTable, stage_splits
@@ -37,6 +39,8 @@ class TimeEstimate:
     """[n] seconds by `TIME_PARTS`, of the busiest stage; they add up to `total`."""
     sigma: Floats
     """[n] deviation of the log of the total."""
+    layers_measured: Bools | None = None
+    """[n] whether layer times are those of a probe; None is nowhere."""
 
     @property
     def total(self) -> Floats:
@@ -64,8 +68,12 @@ def estimate_step_time(
     table: LayoutTable,
     calibration: Calibration = NO_CALIBRATION,
     framework: str | Stack = "megatron-core",
+    cells: Sequence[LayerCell] = (),
 ) -> TimeEstimate:
     """Step time of every row, legal or not.
+
+    `cells` are measured layer times (`attune probe layers`) of this model, workload and GPU; rows
+    of their points take them in place of the estimator's own.
 
     Raises:
         AttuneError: no such framework.
@@ -75,16 +83,21 @@ def estimate_step_time(
     parts = {name: np.zeros(len(table)) for name in TIME_PARTS}
     for rows, part in schedule_chunks(table):
         columns = columns_of(model, cluster, workload, part)
-        for name, value in _chunk(columns, machine, stack, calibration).items():
+        for name, value in _chunk(columns, machine, stack, calibration, cells).items():
             parts[name][rows] = value
-    shares = np.stack(sensitivities(parts), axis=1)
+    measured = covered(table, cells)
+    shares = np.stack(sensitivities(parts, measured), axis=1)
     name = framework if isinstance(framework, str) else "stated"
-    wider = novelty(model, cluster, workload, table, name)
-    return TimeEstimate(parts=parts, sigma=np.hypot(calibration.time_sigma(shares), wider))
+    sigma = np.hypot(calibration.time_sigma(shares), novelty(model, cluster, workload, table, name))
+    return TimeEstimate(parts=parts, sigma=sigma, layers_measured=measured)
 
 
 def _chunk(
-    columns: Columns, machine: Machine, stack: Stack, calibration: Calibration
+    columns: Columns,
+    machine: Machine,
+    stack: Stack,
+    calibration: Calibration,
+    probed: Sequence[LayerCell],
 ) -> dict[str, Floats]:
     """Parts of rows that share a schedule: m max(W) + (sum(W) - max(W)) / VPP and the rest."""
     model = columns.model
@@ -93,7 +106,8 @@ def _chunk(
     exists = splits.exists[place]
     layers = splits.dense_layers(model).sum(axis=2), splits.moe_layers(model).sum(axis=2)
     cells = _trained(model, stack, exists, *(x[place] for x in (*layers, last_stage(splits))))
-    kinds = [_calibrated(x, calibration) for x in layer_times(columns, machine, stack)]
+    kinds = [calibrated(x, calibration) for x in layer_times(columns, machine, stack)]
+    kinds = with_cells(kinds, columns, stack, calibration, probed)
     sends = stage_transfer(columns, machine, scattered=stack.scattered_transfers)
     passes = 2 * sends * columns.vpp * calibration.multiplier("pipeline")
     fixed = machine.microbatch_s * columns.vpp * calibration.part_multiplier("fixed")
@@ -139,14 +153,6 @@ def _trained(
     all_moe = model.layers - model.first_moe_layer + (extra if model.experts else 0.0)
     all_dense = model.first_moe_layer + (0.0 if model.experts else extra)
     return share * all_dense, share * all_moe, share * (1.0 + extra)
-
-
-def _calibrated(time: LayerTime, calibration: Calibration) -> LayerTime:
-    return LayerTime(
-        parts={n: value * calibration.part_multiplier(n) for n, value in time.parts.items()},
-        forward=time.forward,
-        backward=time.backward,
-    )
 
 
 def _stage_seconds(seconds: Sequence[Floats], cells: Sequence[Floats]) -> Floats:

@@ -82,6 +82,26 @@ class Proposed(_Event):
     """Expected gain of this trial over the best so far, as a fraction."""
 
 
+class Probed(_Event):
+    """The memory of a candidate was probed on a part of the cluster before its trial."""
+
+    kind: Literal["probed"] = "probed"
+    number: int
+    """Number of the probe in this campaign; names its directory."""
+    layout: str
+    fits: bool | None
+    """False where the rank ran out of memory; None where the probe itself failed."""
+    peak_gib: float | None
+    """Reserved peak of the rank that was played."""
+    p_fits: float
+    """Believed before the probe."""
+    gpu_hours: float
+    spared_gpu_hours: float = 0.0
+    """What the trial would have cost that the probe showed to be out of memory."""
+    provenance: Provenance
+    evidence: str = ""
+
+
 class Progress(_Event):
     """One step of the run in flight; drawn, not journaled."""
 
@@ -123,6 +143,90 @@ class Interrupted(_Event):
     run: int
     layout: str
     gpu_hours: float
+
+
+class Finding(_Event):
+    """A symptom of one run, as the advisor sees it."""
+
+    symptom: str
+    detail: str
+    strength: float
+    """Share of the step time, or of the memory."""
+
+
+class Hypothesis(_Event):
+    """What one change should bring, to be tested by a trial."""
+
+    number: int
+    base: int
+    """Run that is changed."""
+    layout: str
+    """Layout that tests it: the base with one knob turned."""
+    knob: str
+    symptom: str
+    words: str
+    expected_percent: float
+    """Expected gain in tokens/s/GPU over the base. Provenance: predicted."""
+    low_percent: float
+    high_percent: float
+    """80 % interval."""
+    source: Literal["rules", "llm"]
+
+
+class Advised(_Event):
+    """What the advisor makes of a run that ended."""
+
+    kind: Literal["advised"] = "advised"
+    run: int
+    findings: tuple[Finding, ...]
+    hypothesis: Hypothesis | None = None
+    problem: str = ""
+    """Why the rules stand in for the language model; empty when they do not."""
+
+
+class Judged(_Event):
+    """What the trial of a hypothesis showed."""
+
+    kind: Literal["judged"] = "judged"
+    hypothesis: int
+    run: int
+    verdict: Literal["confirmed", "refuted", "unclear"]
+    expected_percent: float
+    measured_percent: float | None
+    """Gain of the run over the base; None where it gave no figure."""
+    words: str
+
+
+class Contribution(_Event):
+    """What one knob contributes to the winner's gain over the reference."""
+
+    knob: str
+    percent: float
+    """Share of the gain in tokens/s/GPU, percent of the reference's; all add up to the gain."""
+    provenance: Provenance
+    """`predicted` where a layout of its paths was not run, or ran on a virtual cluster."""
+    deviation_percent: float
+    """Standard deviation by the noise of the runs; of the estimate where it is predicted."""
+    before: str
+    after: str
+    """The knob's fields in the reference and in the winner."""
+    runs: tuple[int, ...] = ()
+    """Runs of the step on the path told."""
+    before_tokens: float | None = None
+    after_tokens: float | None = None
+    """Tokens/s/GPU before and after the step on that path, of its runs; None where predicted."""
+
+
+class Attributed(_Event):
+    """Where the winner's gain over the reference comes from."""
+
+    kind: Literal["attributed"] = "attributed"
+    reference: str
+    winner: str
+    total_percent: float
+    orders: int
+    """Paths from reference to winner that were averaged."""
+    contributions: tuple[Contribution, ...]
 
 
 class Stopped(_Event):
@@ -188,9 +292,13 @@ Event = Annotated[
     | Enumerated
     | ReferenceChosen
     | Proposed
+    | Probed
     | Progress
     | Finished
     | Interrupted
+    | Advised
+    | Judged
+    | Attributed
     | Stopped
     | Verified
     | Completed,

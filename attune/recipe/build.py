@@ -58,7 +58,7 @@ def build_recipe(
     return Recipe(
         schema_version=1,
         model=model.name,
-        gpu=_gpu(cluster),
+        gpu=gpu_block(cluster),
         author=Author(name=author),
         status=provenance,
         stack=Stack(**{"network": _network(cluster), **stack}),
@@ -99,7 +99,8 @@ def _refuse_overclaim(
         raise ValueError(f"verified recipe without {', '.join(unproven) or 'any check'}")
 
 
-def _gpu(cluster: Cluster) -> GpuBlock:
+def gpu_block(cluster: Cluster) -> GpuBlock:
+    """The `gpu:` block of a cluster."""
     gpu = cluster.gpu
     return GpuBlock(
         type="cpu" if gpu.architecture == "cpu" else gpu.name,

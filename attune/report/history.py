@@ -6,11 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from attune.experiment.events import (
+    Advised,
+    Attributed,
     Completed,
     Enumerated,
     Event,
     Finished,
     Interrupted,
+    Judged,
+    Probed,
     Progress,
     Proposed,
     ReferenceChosen,
@@ -35,6 +39,10 @@ class History:
     reasons: tuple[tuple[int, str], ...] = ()
     """Why each run was proposed, by its number."""
     interrupted: tuple[Interrupted, ...] = ()
+    probes: tuple[Probed, ...] = ()
+    advised: tuple[Advised, ...] = ()
+    judged: tuple[Judged, ...] = ()
+    attributed: Attributed | None = None
     stopped: Stopped | None = None
     verified: tuple[Verified, ...] = ()
     completed: Completed | None = None
@@ -57,9 +65,10 @@ class History:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of every run so far, interrupted ones included."""
+        """GPU-hours of every run and probe so far, interrupted ones included."""
         ended = sum(run.gpu_hours for run in self.runs)
-        return ended + sum(run.gpu_hours for run in self.interrupted)
+        probed = sum(probe.gpu_hours for probe in self.probes)
+        return ended + probed + sum(run.gpu_hours for run in self.interrupted)
 
     @property
     def state(self) -> str:
@@ -91,6 +100,14 @@ class History:
             case Interrupted():
                 both = (*self.interrupted, event)
                 return replace(self, running=None, progress=None, interrupted=both)
+            case Probed():
+                return replace(self, probes=(*self.probes, event))
+            case Advised():
+                return replace(self, advised=(*self.advised, event))
+            case Judged():
+                return replace(self, judged=(*self.judged, event))
+            case Attributed():
+                return replace(self, attributed=event)
             case Stopped():
                 return replace(self, stopped=event)
             case Verified():

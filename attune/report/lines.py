@@ -6,12 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from attune.experiment.events import (
+    Advised,
+    Attributed,
     CheckResult,
     Completed,
+    Contribution,
     Enumerated,
     Event,
     Finished,
     Interrupted,
+    Judged,
+    Probed,
     Progress,
     Proposed,
     ReferenceChosen,
@@ -114,8 +119,55 @@ def against(event: Finished) -> str:
     return f"step time {100 * error:+.1f} % against prediction"
 
 
+def _probed(event: Probed) -> list[str]:
+    found = {True: f"holds {gib(event.peak_gib)} GiB", False: "runs out of memory", None: "failed"}
+    told = f"memory probe {event.number}, {event.provenance}: {found[event.fits]}"
+    if event.spared_gpu_hours:
+        told += (
+            f", which spares a trial of {event.spared_gpu_hours - event.gpu_hours:.2f} GPU-hours"
+        )
+    return [f"{told} (P(fits) was {percent(event.p_fits, 0)}): {event.layout}"]
+
+
 def _interrupted(event: Interrupted) -> list[str]:
     return [f"run {event.run} was interrupted ({event.gpu_hours:.2f} GPU-hours): {event.layout}"]
+
+
+def _advised(event: Advised) -> list[str]:
+    told = [f"  seen in run {event.run}: {f.symptom}: {f.detail}" for f in event.findings[:3]]
+    if event.problem:
+        told.append(f"  advisor: the rules stand in: {brief(event.problem)}")
+    if (supposed := event.hypothesis) is not None:
+        told.append(
+            f"  hypothesis {supposed.number} ({supposed.source}): {supposed.words}; predicted "
+            f"{supposed.expected_percent:+.1f} % ({supposed.low_percent:+.1f} to "
+            f"{supposed.high_percent:+.1f}) over run {supposed.base}: {supposed.layout}"
+        )
+    return told
+
+
+def _judged(event: Judged) -> list[str]:
+    return [f"hypothesis {event.hypothesis} {event.verdict} by run {event.run}: {event.words}"]
+
+
+def _attributed(event: Attributed) -> list[str]:
+    told = [f"gain over the reference, {event.total_percent:+.1f} %, by knob:"]
+    return told + [f"  {contribution_line(part)}" for part in event.contributions]
+
+
+def contribution_line(part: Contribution) -> str:
+    """What one knob contributes, in words, with its provenance."""
+    told = (
+        f"{part.knob} ({part.before} -> {part.after}): {part.percent:+.1f} % "
+        f"(+- {part.deviation_percent:.1f}), {part.provenance}"
+    )
+    if part.before_tokens is not None and part.after_tokens is not None:
+        runs = ", ".join(map(str, part.runs))
+        told += (
+            f"; {number(part.before_tokens)} to {number(part.after_tokens)} tokens/s/GPU in runs "
+            f"{runs}"
+        )
+    return told
 
 
 def _stopped(event: Stopped) -> list[str]:
@@ -166,9 +218,13 @@ _TELLERS: dict[str, Callable[[Any], list[str]]] = {
     "enumerated": _enumerated,
     "reference_chosen": _reference,
     "proposed": _proposed,
+    "probed": _probed,
     "progress": _progress,
     "finished": _finished,
     "interrupted": _interrupted,
+    "advised": _advised,
+    "judged": _judged,
+    "attributed": _attributed,
     "stopped": _stopped,
     "verified": _verified,
     "completed": _completed,

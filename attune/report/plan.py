@@ -77,6 +77,8 @@ class Plan:
     funnel: Funnel
     best: tuple[Suggestion, ...]
     """Best first: by tokens/s/GPU times P(fits)."""
+    asked_model: str = ""
+    """What a command calls the model, where that is not its name: a path."""
     provenance: Provenance = "predicted"
 
 
@@ -110,7 +112,8 @@ def draw_plan(plan: Plan, console: Console) -> None:
 def question(plan: Plan) -> str:
     """The options that ask the same again, where a name of the catalogue and flags can."""
     usual = Workload()
-    words = f"-m {shlex.quote(plan.model)} -g {shlex.quote(plan.gpu)} -n {plan.count}"
+    model = shlex.quote(plan.asked_model or plan.model)
+    words = f"-m {model} -g {shlex.quote(plan.gpu)} -n {plan.count}"
     for name in ("row_tokens", "global_batch", "precision"):
         if (value := getattr(plan.workload, name)) != getattr(usual, name):
             words += f" --{name.replace('_', '-')} {value}"

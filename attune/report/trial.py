@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attune.report.calibration import NOTHING_LEARNT, Learnt
 from attune.report.plan import Suggestion
 from attune.report.words import (
     ABSENT,
@@ -39,6 +40,8 @@ class TrialRun:
     result: TrialResult
     predicted: Suggestion
     """What the estimator said of it."""
+    learnt: Learnt = NOTHING_LEARNT
+    """What the calibration learnt from it."""
 
     @property
     def completed(self) -> bool:
@@ -69,13 +72,16 @@ def draw_trial(run: TrialRun, console: Console) -> None:
         )
     say_whole(console, run.layout)
     if not run.completed:
-        _draw_failure(result, console)
+        draw_failure(result, console)
     _draw_figures(run, console)
     _draw_ranks(result, console)
+    if run.learnt.words:
+        say(console, run.learnt.words)
     say(console, f"directory: {run.directory}")
 
 
-def _draw_failure(result: TrialResult, console: Console) -> None:
+def draw_failure(result: TrialResult, console: Console) -> None:
+    """Why a run ended before its time, where, and what to do."""
     where = [f"rank {result.rank}"] if result.rank is not None else []
     where += [result.phase] if result.phase else []
     if result.requested_gib is not None:

@@ -8,12 +8,11 @@ request alone. Memory holds a few chunks of conversations, whatever the size of 
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from attune.errors import AttuneError
 from attune.rows.cut import cut_rows
@@ -21,10 +20,13 @@ from attune.rows.digest import RowsDigest, file_sha256
 from attune.rows.manifest import Manifest, SourceRecord, TokenizerRecord, manifest_path
 from attune.rows.parquet import Ids, Mask, RowsWriter
 from attune.rows.request import BuildRequest
-from attune.rows.source import Source, find_source, index_lines, permute_lines, unpack
+from attune.rows.source import Progress, Source, find_source, index_lines, permute_lines, unpack
+from attune.rows.space import space_for
 from attune.rows.tokenizer import Tokenizer, load_tokenizer
 from attune.rows.unfinished import Unfinished, write_whole
 from attune.rows.workers import Work, encode_chunks
+
+Result = TypeVar("Result")
 
 _CHECKED = 32
 """Conversations on which the cut at control tokens is compared with the library."""
@@ -34,10 +36,10 @@ _CHECKED = 32
 class BuildProgress:
     """How far a build is."""
 
-    phase: Literal["reading", "encoding", "writing"]
+    phase: Literal["unpacking", "reading", "encoding", "writing"]
     done: int
     total: int
-    """Bytes while reading, rows after that."""
+    """Bytes while unpacking and reading, rows after that."""
 
 
 def build_rows(request: BuildRequest) -> Iterator[BuildProgress | Manifest]:
@@ -50,14 +52,8 @@ def build_rows(request: BuildRequest) -> Iterator[BuildProgress | Manifest]:
             no space left.
     """
     request.check()
-    try:
+    with space_for(request.output):
         yield from _Build(request).run()
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise AttuneError(
-            f"no space left for {request.output}; free some, and the same command goes on"
-        ) from error
 
 
 class _Build:
@@ -69,10 +65,11 @@ class _Build:
         self.unfinished = Unfinished(request.folder, settings, restart=request.restart)
 
     def run(self) -> Iterator[BuildProgress | Manifest]:
-        yield from self._read()
-        yield from self._encode()
-        yield from self._write()
-        self.unfinished.remove()
+        with self.unfinished:
+            yield from self._read()
+            yield from self._encode()
+            yield from self._write()
+            self.unfinished.remove()
 
     @property
     def _files(self) -> tuple[Path, ...]:
@@ -82,26 +79,19 @@ class _Build:
         """Indexes the source and permutes it."""
         if self.unfinished.source:
             return
-        told: list[BuildProgress] = []
-        yield BuildProgress("reading", 0, 1)
-
-        def watch(done: int, total: int) -> None:
-            told[:] = [BuildProgress("reading", done, max(total, 1))]
-
         if not self.source.plain:
-            unpack(self.source, self.request.column, self.unfinished.unpacked, watch)
+            unpacking = unpack(self.source, self.request.column, self.unfinished.unpacked)
+            yield from _told("unpacking", unpacking)
         index = self.unfinished.folder / "index.bin"
-        count, digest = index_lines(self._files, index, watch)
-        yield from told
+        count, digest = yield from _told("reading", index_lines(self._files, index))
         permute_lines(index, count, self.request.seed, self.unfinished.order)
         index.unlink()
-        self.unfinished.source = {"conversations": count, "sha256": digest}
-        self.unfinished.save()
+        self.unfinished.save_source(count, digest)
 
     def _encode(self) -> Iterator[BuildProgress]:
         """Extends the stream until it holds the rows, or the source ends."""
         asked, state = self.request.row_count, self.unfinished
-        counter = state.counter(self.request.row_tokens)
+        counter = state.resume(self.request.row_tokens, asked)
         work, count = self._work(), state.source["conversations"]
         if not state.conversations:
             work.encoder().check_cut(work.lines().records(0, min(_CHECKED, count)))
@@ -156,10 +146,11 @@ class _Build:
                     totals.add(ids, mask)
                     yield BuildProgress("writing", writer.written, request.row_count)
             manifest = self._manifest(part, totals)
+            # The manifest first: a build killed here goes on, as its file is not there yet.
+            write_whole(manifest_path(request.output), manifest.text())
             part.replace(request.output)
         finally:
             part.unlink(missing_ok=True)
-        write_whole(manifest_path(request.output), manifest.text())
         yield manifest
 
     def _manifest(self, part: Path, totals: _Totals) -> Manifest:
@@ -208,6 +199,19 @@ class _Totals:
         self.largest_id = max(self.largest_id, int(ids.max()))
 
 
+def _told(
+    phase: Literal["unpacking", "reading"], progress: Progress[Result]
+) -> Generator[BuildProgress, None, Result]:
+    """Progress in bytes as that of the build; gives the result."""
+    while True:
+        try:
+            done, total = next(progress)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        yield BuildProgress(phase, done, max(total, 1))
+
+
 def _builder() -> str:
     try:
         return f"attune rows build {metadata.version('attune')}"
@@ -225,8 +229,6 @@ def _settings(request: BuildRequest, source: Source, tokenizer: Tokenizer) -> di
         "revision": source.revision,
         "tokenizer": tokenizer.sha256,
         "template": tokenizer.template.sha256,
-        "row tokens": request.row_tokens,
-        "row count": request.row_count,
         "seed": request.seed,
         "loss mask": request.loss_mask,
         "column": request.column,

@@ -46,21 +46,25 @@ def check_rows(path: Path) -> RowsCheck:
 
 
 def _check_content(file: RowsFile, manifest: Manifest) -> list[str]:
-    problems, digest, supervised, first = [], RowsDigest(), 0, 0
-    if len(file) != manifest.row_count:
-        problems.append(f"row_count: {len(file)} rows, and {manifest.row_count} in the manifest")
+    problems, digest, supervised, largest, first = [], RowsDigest(), 0, 0, 0
     for ids, mask in file.groups():
         digest.add(ids, mask)
         supervised += int((mask != 0).sum())
+        largest = max(largest, int(ids.max()))
         problems += _check_rows(ids, mask, first, manifest)
         first += len(ids)
     if digest.hexdigest() != manifest.rows_sha256:
         problems.append("rows_sha256: these are other rows than the manifest's")
-    if supervised != manifest.supervised_tokens:
-        problems.append(
-            f"supervised_tokens: {supervised}, and {manifest.supervised_tokens} in the manifest"
-        )
-    return problems
+    counted = {
+        "row_count": (len(file), manifest.row_count),
+        "supervised_tokens": (supervised, manifest.supervised_tokens),
+        "largest_id": (largest, manifest.largest_id),
+    }
+    return problems + [
+        f"{name}: {found}, and {said} in the manifest"
+        for name, (found, said) in counted.items()
+        if found != said
+    ]
 
 
 def _check_rows(ids: Ids, mask: Mask, first: int, manifest: Manifest) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ BREAK = "\ufdd0"
 """Stands inside a control token that somebody typed; a noncharacter of Unicode, so no text's."""
 GENERATION = ("\ufdd1", "\ufdd2")
 """Enclose what a template marks with `{% generation %}`."""
+TOO_DEEP = "nested too deep"
+_DEEPEST = 64
+"""Levels of lists and mappings; a fixed number, as Python's own limit depends on the caller."""
 _RESERVED = re.compile("[\ufdd0-\ufdd2]")
 _OPT_OUT = ("step_loss_mask", "weight", "train")
 """Fields of an assistant message that are 0 or false where it is not to be learnt: as slime and
@@ -59,7 +63,7 @@ def read_conversation(data: Any, column: str, controls: Controls) -> Conversatio
     Raises:
         UnusableError: empty, an unknown role, no content, or content that is not text.
     """
-    given = data.get(column) if isinstance(data, dict) else None
+    given = _shallow(_json(data.get(column))) if isinstance(data, dict) else None
     if not isinstance(given, list):
         raise UnusableError(f"no list `{column}`")
     if not given:
@@ -86,10 +90,14 @@ def _message(given: Any) -> dict[str, Any]:
     role = message.get("role")
     if role not in ROLES:
         raise UnusableError("unknown role")
-    message["content"] = _content(message.get("content"), bool(message.get("tool_calls")))
+    message["content"] = _content(message.get("content"), _calls_tools(message))
     if "tool_calls" in message:
         message["tool_calls"] = [_call(call) for call in _list(message["tool_calls"])]
     return message
+
+
+def _calls_tools(message: dict[str, Any]) -> bool:
+    return message["role"] == "assistant" and bool(message.get("tool_calls"))
 
 
 def _without_nulls(value: Any) -> Any:
@@ -134,7 +142,7 @@ def _call(call: Any) -> Any:
     function = call.get("function", call)
     if not isinstance(function, dict):
         raise UnusableError("a tool call is no mapping")
-    read = {**function, "arguments": _json(function.get("arguments", {}))}
+    read = {**function, "arguments": _shallow(_json(function.get("arguments", {})))}
     return {**call, "function": read} if "function" in call else read
 
 
@@ -144,12 +152,28 @@ def _json(value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 
+def _shallow(value: Any) -> Any:
+    """`value`, unless lists and mappings stand in one another beyond all use."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in _inner(outer)]
+        if not level:
+            return value
+    raise UnusableError(TOO_DEEP)
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def _tools(value: Any) -> list[Any] | None:
-    tools = _without_nulls(_json(value))
+    tools = _without_nulls(_shallow(_json(value)))
     return tools if isinstance(tools, list) and tools else None
 
 

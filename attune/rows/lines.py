@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from attune.rows.conversation import UnusableError
+from attune.rows.conversation import TOO_DEEP, UnusableError
 from attune.rows.source import Ints
 
 LARGEST_BYTES = 1 << 24
@@ -43,10 +43,12 @@ class Lines:
         handle = self._open[file]
         handle.seek(first)
         try:
-            return json.loads(handle.read(length).decode("utf-8"))
+            return json.loads(handle.read(length).decode("utf-8-sig"))
         except UnicodeDecodeError:
             raise UnusableError("not UTF-8") from None
-        except (ValueError, RecursionError):
+        except RecursionError:
+            raise UnusableError(TOO_DEEP) from None
+        except ValueError:
             raise UnusableError("not JSON") from None
 
     def close(self) -> None:

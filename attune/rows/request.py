@@ -53,7 +53,7 @@ class BuildRequest:
             raise AttuneError(f"--seed {self.seed} is out of range; give 0 to 2^64 - 1")
         if self.output.suffix != ".parquet":
             raise AttuneError(f"-o {self.output} must end in .parquet")
-        if self.output.exists() and not self.overwrite and not self.folder.exists():
+        if self.output.exists() and not self.overwrite:
             raise AttuneError(f"{self.output} exists; give another -o, or --overwrite")
         load_family(self.loss_mask)
 

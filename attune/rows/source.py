@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,13 @@ _PATTERNS = ("*.jsonl", "*.json", "*.parquet", "*.jsonl.gz", "*.jsonl.zst", "REA
 _BLOCK_BYTES = 1 << 24
 _BLOCK_LINES = 1 << 20
 _BATCH_ROWS = 256
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _LINE_BREAK = ord("\n")
 
 Ints = npt.NDArray[np.int64]
-Watch = Callable[[int, int], None]
-"""Told (bytes done, bytes of all)."""
+Result = TypeVar("Result")
+Progress: TypeAlias = Generator[tuple[int, int], None, Result]
+"""Yields (bytes done, bytes of all), and gives a result."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +98,7 @@ def _license(place: Path) -> str | None:
     return ", ".join(map(str, found)) if isinstance(found, list) else found and str(found)
 
 
-def unpack(source: Source, column: str, target: Path, watch: Watch) -> None:
+def unpack(source: Source, column: str, target: Path) -> Progress[None]:
     """Writes every record of a packed source as a JSON line.
 
     Raises:
@@ -105,50 +107,67 @@ def unpack(source: Source, column: str, target: Path, watch: Watch) -> None:
     sizes = [path.stat().st_size for path in source.files]
     with target.open("wb") as lines:
         for number, path in enumerate(source.files):
-            watch(sum(sizes[:number]), sum(sizes))
-            for block in _parquet_lines(path, column) if _is_parquet(path) else _blocks(path):
+            for block, place in (
+                _parquet_lines(path, column) if _is_parquet(path) else _blocks(path)
+            ):
                 lines.write(block)
-    watch(sum(sizes), sum(sizes))
+                yield sum(sizes[:number]) + place, sum(sizes)
 
 
 def _is_parquet(path: Path) -> bool:
     return path.name.endswith(".parquet")
 
 
-def _parquet_lines(path: Path, column: str) -> Iterator[bytes]:
+def _parquet_lines(path: Path, column: str) -> Iterator[tuple[bytes, int]]:
+    """JSON lines of a parquet file, each time with the bytes of the file that are done."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    size, done = path.stat().st_size, 0
     try:
         file = pq.ParquetFile(path)
-        names = file.schema_arrow.names
-        if column not in names:
-            raise AttuneError(f"{path} has no column `{column}`; it has {', '.join(names)}")
-        columns = [column] + (["tools"] if "tools" in names else [])
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
-            for record in batch.to_pylist():
-                yield json.dumps(record, ensure_ascii=True, default=str).encode() + b"\n"
+        for batch in file.iter_batches(_BATCH_ROWS, columns=_columns(file, column, path)):
+            done += len(batch)
+            yield b"".join(map(_line, batch.to_pylist())), size * done // file.metadata.num_rows
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise AttuneError(f"{path} is damaged: {error}; copy it again") from error
+        raise _damaged(path, error) from error
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """Bytes of a file, uncompressed, ending in a line break."""
+def _columns(file: Any, column: str, path: Path) -> list[str]:
+    names = file.schema_arrow.names
+    if column not in names:
+        raise AttuneError(
+            f"{path} has no column `{column}`; give --column, one of {', '.join(names)}"
+        )
+    return [column] + (["tools"] if "tools" in names else [])
+
+
+def _line(record: Any) -> bytes:
+    return json.dumps(record, ensure_ascii=True, default=str).encode() + b"\n"
+
+
+def _damaged(path: Path, error: Exception) -> AttuneError:
+    return AttuneError(f"{path} is damaged: {error}; copy it again")
+
+
+def _blocks(path: Path) -> Iterator[tuple[bytes, int]]:
+    """Blocks of a file, uncompressed and ending in a line break, with the bytes that are done."""
     import pyarrow as pa
 
     last = b"\n"
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
+    compression = _COMPRESSIONS.get(path.suffix)
+    with path.open("rb") as raw, pa.input_stream(raw, compression=compression) as stream:
+        try:
             while last_block := stream.read(_BLOCK_BYTES):
                 last = last_block
-                yield last_block
-    except OSError as error:
-        raise AttuneError(f"{path} is damaged: {error}; copy it again") from error
-    if not last.endswith(b"\n"):
-        yield b"\n"
+                yield last_block, raw.tell()
+        except OSError as error:
+            raise _damaged(path, error) from error
+        if not last.endswith(b"\n"):
+            yield b"\n", raw.tell()
 
 
-def index_lines(files: tuple[Path, ...], target: Path, watch: Watch) -> tuple[int, str]:
+def index_lines(files: tuple[Path, ...], target: Path) -> Progress[tuple[int, str]]:
     """Writes where every line is: 64-bit first byte, counted over all files, and bytes.
 
     Gives the number of lines, blank ones apart, and the digest of the files' bytes.
@@ -164,7 +183,8 @@ def index_lines(files: tuple[Path, ...], target: Path, watch: Watch) -> tuple[in
                     breaks = np.flatnonzero(np.frombuffer(block, np.uint8) == _LINE_BREAK) + done
                     lines += _add_lines(index, start, breaks)
                     start = int(breaks[-1]) + 1 if len(breaks) else start
-                    watch(done := done + len(block), total)
+                    done += len(block)
+                    yield done, total
             lines += _add_lines(index, start, np.array([done]))
     return lines, digest.hexdigest()
 
@@ -180,15 +200,16 @@ def _add_lines(index: BinaryIO, start: int, ends: npt.NDArray[np.intp]) -> int:
 
 def permute_lines(index: Path, count: int, seed: int, target: Path) -> None:
     """Writes the index in permuted order, as an array file [lines, 2]; memory holds the order."""
-    permuted = np.lib.format.open_memmap(target, "w+", np.dtype(np.int64), (count, 2))
-    if not count:
-        return
-    places = np.memmap(index, np.int64, "r", shape=(count, 2))
-    order = permutation(count, seed)
-    for start in range(0, count, _BLOCK_LINES):
-        chosen = order[start : start + _BLOCK_LINES]
-        permuted[start : start + len(chosen)] = places[chosen]
-    permuted.flush()
+    header = {"descr": "<i8", "fortran_order": False, "shape": (count, 2)}
+    # Written, not mapped: on a full disk a write raises, and a map kills the process.
+    with target.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        if not count:
+            return
+        places = np.memmap(index, np.int64, "r", shape=(count, 2))
+        order = permutation(count, seed)
+        for start in range(0, count, _BLOCK_LINES):
+            file.write(places[order[start : start + _BLOCK_LINES]].astype("<i8").data)
 
 
 def permutation(count: int, seed: int) -> Ints:

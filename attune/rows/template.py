@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from attune.errors import AttuneError
-from attune.rows.conversation import GENERATION, Conversation, UnusableError
+from attune.rows.conversation import BREAK, GENERATION, Conversation, UnusableError
+
+_NOT_ASCII = re.compile(f"[^\\x00-\\x7f{BREAK}]")
 
 
 class ChatTemplate:
@@ -76,9 +79,11 @@ def _tojson(
     sort_keys: bool = False,
 ) -> str:
     """JSON as chat templates expect it, not escaped for HTML as Jinja's own filter does."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    text = json.dumps(
+        value, ensure_ascii=False, indent=indent, separators=separators, sort_keys=sort_keys
     )
+    # The break in a typed control token stays as it is, to be taken out later.
+    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text) if ensure_ascii else text
 
 
 def _raise(message: str) -> None:

@@ -6,7 +6,7 @@ and goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from attune.errors import AttuneError
 from attune.experiment import Experiment
@@ -19,8 +19,14 @@ from attune.experiment.events import (
     Started,
     Stopped,
 )
+from attune.experiment.requests import forget_requests
 from attune.layout import Layout, parse_layout, write_layout
+from attune.layout.nearest import nearest_layout
+from attune.search.advisers import load_adviser
+from attune.search.advisor import Advisor
 from attune.search.candidates import Candidates, Funnel, find_candidates
+from attune.search.prober import load_prober
+from attune.search.probes import Probes
 from attune.search.progress import RETRIES, last, machine_fault
 from attune.search.reference import Reference, choose_reference, nearest_safe, with_reference
 from attune.search.runs import Runs
@@ -48,7 +54,11 @@ def run_campaign(experiment: Experiment, *, resumed: bool = False) -> Events:
     """
     with experiment.locked(), readable_study(experiment.study_path):
         experiment.mend_journal()
-        yield from Campaign(experiment).events(resumed)
+        forget_requests(experiment)
+        try:
+            yield from Campaign(experiment).events(resumed)
+        finally:
+            forget_requests(experiment)
 
 
 class Campaign:
@@ -57,7 +67,7 @@ class Campaign:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.inputs = experiment.inputs()
-        self.launcher = load_launcher(self.inputs.launcher)
+        self.launcher = load_launcher(self.inputs.launcher, self.inputs.launcher_options)
 
     def events(self, resumed: bool) -> Events:
         """Everything that happens, as it happens."""
@@ -70,8 +80,14 @@ class Campaign:
             return
         self._same_provenance()
         yield self.experiment.append(started)
+        about = (inputs.model, inputs.planned_cluster, inputs.workload)
         funnel = find_candidates(
-            inputs.model, inputs.cluster, inputs.workload, inputs.space, dict(inputs.fixed)
+            *about,
+            inputs.space,
+            dict(inputs.fixed),
+            calibration=inputs.known,
+            framework=inputs.framework,
+            framework_version=inputs.setup.version,
         )
         yield self.experiment.append(_enumerated(inputs.space.name, funnel))
         reference = self._reference(funnel.candidates)
@@ -88,12 +104,21 @@ class Campaign:
         """The candidates, and the sampler, study and runs over them."""
         inputs = self.inputs
         self.candidates = with_reference(
-            inputs.model, inputs.cluster, inputs.workload, found, reference.layout
+            inputs.model,
+            inputs.planned_cluster,
+            inputs.workload,
+            found,
+            reference.layout,
+            calibration=inputs.known,
+            framework=inputs.framework,
+            framework_version=inputs.setup.version,
         )
         self._same_table(self.candidates)
-        self.sampler = FiniteSampler(self.candidates, inputs.model.layers)
+        self.sampler = FiniteSampler(self.candidates, inputs.model.layers, inputs.known)
         self.study = open_study(self.experiment.study_path, self.sampler)
         self.runs = Runs(self.experiment, self.inputs, self.launcher, self.candidates, self.study)
+        self.probes = Probes(self.runs, load_prober(inputs, self.launcher))
+        self.advisor = Advisor(self.runs, load_adviser(self.inputs.advisor, self.experiment))
 
     def _started(self, resumed: bool) -> Started:
         i = self.inputs
@@ -198,8 +223,9 @@ class Campaign:
     def _run_candidates(self) -> Events:
         if isinstance(last(self.experiment.events(), Stopped), Stopped):
             return
-        self._enqueue_first_choice()
+        self._enqueue_first()
         while True:
+            yield from self.advisor.events(self.sampler.scores(self.study))
             scores = self.sampler.scores(self.study)
             row = scores.next()
             reason = reason_to_stop(self.runs, row, scores.expected_gain)
@@ -207,6 +233,9 @@ class Campaign:
                 stopped = Stopped(reason=reason, expected_gain=scores.expected_gain)
                 yield self.runs.record(stopped)
                 return
+            if self.probes.worth(row, scores):
+                yield self.probes.buy(row, scores)
+                continue
             trial = self.study.ask(self.sampler.parameters.distributions())
             assert trial.params == self.sampler.parameters.of(row), "one process asks"
             why = trial.user_attrs.get("why") or (
@@ -222,10 +251,20 @@ class Campaign:
             )
             self._again_after_fault(row)
 
-    def _enqueue_first_choice(self) -> None:
-        row = self.candidates.first_choice()
-        if self.sampler.scores(self.study).free[row]:
-            enqueue(self.study, self.sampler.parameters.of(row), "the estimator's first choice")
+    def _enqueue_first(self) -> None:
+        """Puts in line what is tried before the sampler chooses, unless it was tried already."""
+        free = self.sampler.scores(self.study).free
+        for row, why in self._first():
+            if free[row]:
+                enqueue(self.study, self.sampler.parameters.of(row), why)
+
+    def _first(self) -> Iterator[tuple[int, str]]:
+        if self.inputs.warm_start:
+            wanted = parse_layout(self.inputs.warm_start)
+            row = nearest_layout(wanted, self.candidates.table)
+            moved = "" if self.candidates.find(wanted) is not None else ", nearest that may fit"
+            yield row, f"warm start: {self.inputs.warm_start_source}{moved}"
+        yield self.candidates.first_choice(), "the estimator's first choice"
 
     def _again_after_fault(self, row: int) -> None:
         run = self.runs.standing.runs[-1]

@@ -11,19 +11,31 @@ import numpy as np
 from attune.catalog import Cluster, Model
 from attune.errors import NothingFoundError
 from attune.estimate import estimate_memory, estimate_step_time
+from attune.estimate.calibration import NO_CALIBRATION, Calibration
 from attune.experiment.events import Prediction
 from attune.layout import Layout, LayoutTable
 from attune.layout.rules import Setting, check
 from attune.layout.space import Space, enumerate_layouts
-from attune.layout.table import COLUMNS, Floats
+from attune.layout.table import COLUMNS, Floats, Ints
 from attune.search.closest import explain_closest
+from attune.search.features import memory_shares, time_shares
 from attune.workload import Workload
 
 LEAST_CHANCE = 0.01
 """Layouts with a smaller P(fits) are never tried (research on the memory edge: the winner is often
 predicted just over the limit, so a hard cut at the limit would lose it)."""
 
-_PREDICTED = ("step_s", "low_s", "high_s", "reserved_gib", "device_gib", "p_fits")
+_PREDICTED = (
+    "step_s",
+    "low_s",
+    "high_s",
+    "reserved_gib",
+    "device_gib",
+    "p_fits",
+    "stage",
+    "time_shares",
+    "memory_shares",
+)
 """Columns of `Candidates` beside the table."""
 
 
@@ -43,6 +55,12 @@ class Candidates:
     """[n] predicted device memory of the worst stage."""
     p_fits: Floats
     """[n] predicted probability of fitting."""
+    stage: Ints
+    """[n] stage predicted to need most memory."""
+    time_shares: Floats
+    """[n, multipliers] share of the step time that each multiplier scales."""
+    memory_shares: Floats
+    """[n, 4] shares of the memory that err together (`features.memory_shares`)."""
     limit_gib: float
     """Memory of one GPU."""
 
@@ -113,10 +131,17 @@ class Funnel:
     cut: dict[str, int]
 
 
-def judge(model: Model, cluster: Cluster, workload: Workload, table: LayoutTable) -> Candidates:
+def judge(
+    model: Model,
+    cluster: Cluster,
+    workload: Workload,
+    table: LayoutTable,
+    calibration: Calibration = NO_CALIBRATION,
+    framework: str = "megatron-core",
+) -> Candidates:
     """The estimator's word on every row of `table`, legal or not."""
-    memory = estimate_memory(model, cluster, workload, table)
-    time = estimate_step_time(model, cluster, workload, table)
+    memory = estimate_memory(model, cluster, workload, table, calibration, framework)
+    time = estimate_step_time(model, cluster, workload, table, calibration, framework)
     return Candidates(
         table=table,
         step_s=time.total,
@@ -125,6 +150,9 @@ def judge(model: Model, cluster: Cluster, workload: Workload, table: LayoutTable
         reserved_gib=memory.reserved.max(axis=1),
         device_gib=memory.peak_gib,
         p_fits=memory.p_fits,
+        stage=memory.stage,
+        time_shares=time_shares(time.parts),
+        memory_shares=memory_shares(memory, table),
         limit_gib=memory.limit_gib,
     )
 
@@ -135,15 +163,20 @@ def find_candidates(
     workload: Workload,
     space: Space,
     fixed: dict[str, Any] | None = None,
+    calibration: Calibration = NO_CALIBRATION,
+    framework: str = "megatron-core",
+    framework_version: str | None = None,
 ) -> Funnel:
     """Draws the space, drops what breaks a rule, then what surely does not fit.
+
+    Layouts that the framework cannot express break a rule of theirs.
 
     Raises:
         NothingFoundError: no legal layout (the commonest rules are named), or none that fits
             (how far off the closest is, and which knob would make it fit).
     """
     drawn = enumerate_layouts(space, model, cluster.count, fixed)
-    setting = Setting.of(model, cluster, workload)
+    setting = Setting.of(model, cluster, workload, framework, framework_version)
     judgement = check(setting, drawn.table)
     cut = dict(drawn.cut)
     for rule, number in judgement.counts().items():
@@ -151,7 +184,7 @@ def find_candidates(
     if not judgement.legal.any():
         raise NothingFoundError(_no_legal(drawn.drawn, cut))
     legal = drawn.table.take(judgement.legal)
-    judged = judge(model, cluster, workload, legal)
+    judged = judge(model, cluster, workload, legal, calibration, framework=framework)
     keep = judged.p_fits >= LEAST_CHANCE
     if not keep.any():
         raise NothingFoundError(explain_closest(setting, cluster, legal, judged.device_gib))

@@ -30,12 +30,13 @@ class Contender:
 
 
 def contenders(standing: Standing) -> list[Contender]:
-    """Every layout that completed, was not refused and did not fail its second run."""
+    """Every layout that completed within the limit, was not refused and did not fail again."""
     refused = {e.layout for e in standing.events if isinstance(e, Verified) and not e.passed}
     found: dict[str, Contender] = {}
     for run in sorted([*standing.completed("candidate"), *_reference(standing)], key=_step_s):
         seconds = [r for r in standing.runs if _confirms(r, run)]
-        if run.layout in refused or run.layout in found or _failed_again(seconds):
+        over = not all(map(standing.within, (run, *seconds)))
+        if over or run.layout in refused or run.layout in found or _failed_again(seconds):
             continue
         second = next((r for r in seconds if r.outcome == "completed"), None)
         found[run.layout] = Contender(first=run, second=second)

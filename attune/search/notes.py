@@ -9,7 +9,7 @@ from attune.layout import parse_layout
 from attune.layout.layout import Layout
 from attune.search.progress import Standing
 
-_KNOBS: dict[str, tuple[str, ...]] = {
+KNOBS: dict[str, tuple[str, ...]] = {
     "TP": ("tp", "sequence_parallel"),
     "PP": ("pp", "first", "last", "pipeline_layout"),
     "VPP": ("vpp",),
@@ -39,7 +39,7 @@ def knobs_changed(before: Layout, after: Layout) -> list[str]:
     """Names of the knobs in which two layouts differ."""
     return [
         knob
-        for knob, fields in _KNOBS.items()
+        for knob, fields in KNOBS.items()
         if any(getattr(before, f) != getattr(after, f) for f in fields)
     ]
 

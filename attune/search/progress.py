@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
-from attune.experiment.events import Event, Finished, Interrupted, Proposed
+from attune.experiment.events import Event, Finished, Interrupted, Probed, Proposed
 from attune.trial.job import Purpose
 from attune.trial.result import Outcome
 
@@ -20,6 +21,8 @@ class Standing:
     """The runs so far, and what follows from them."""
 
     events: Sequence[Event]
+    limit_gib: float = inf
+    """Memory that the winner may use."""
 
     @property
     def runs(self) -> list[Finished]:
@@ -33,8 +36,9 @@ class Standing:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of every run, those cut short included."""
-        return sum(e.gpu_hours for e in self.events if isinstance(e, Finished | Interrupted))
+        """GPU-hours of every run and probe, those cut short included."""
+        spent = Finished | Interrupted | Probed
+        return sum(e.gpu_hours for e in self.events if isinstance(e, spent))
 
     @property
     def candidates_tried(self) -> int:
@@ -53,9 +57,13 @@ class Standing:
 
     @property
     def best(self) -> Finished | None:
-        """The fastest completed candidate or reference."""
-        arms = self.completed("candidate") + self.completed("reference")
+        """The fastest completed candidate or reference within the memory that may be used."""
+        arms = filter(self.within, self.completed("candidate") + self.completed("reference"))
         return min(arms, key=lambda r: r.step_time_s or float("inf"), default=None)
+
+    def within(self, run: Finished) -> bool:
+        """Whether the run needed no more memory than the winner may use."""
+        return (run.peak_gib or 0.0) <= self.limit_gib
 
     def tokens_per_s_per_gpu(self, layout: str) -> float | None:
         """Rate at the mean step time of every completed run of `layout`."""

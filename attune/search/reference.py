@@ -8,6 +8,7 @@ import numpy as np
 
 from attune.catalog import Cluster, Model
 from attune.errors import AttuneError
+from attune.estimate import NO_CALIBRATION, Calibration
 from attune.layout import Layout, LayoutTable, write_layout
 from attune.layout.nearest import nearest_layout
 from attune.layout.rules import Setting, broken_rules
@@ -89,6 +90,9 @@ def with_reference(
     workload: Workload,
     candidates: Candidates,
     reference: Layout,
+    calibration: Calibration = NO_CALIBRATION,
+    framework: str = "megatron-core",
+    framework_version: str | None = None,
 ) -> Candidates:
     """`candidates`, with the reference's row added when the space does not hold it.
 
@@ -97,10 +101,13 @@ def with_reference(
     """
     if candidates.find(reference) is not None:
         return candidates
-    broken = broken_rules(Setting.of(model, cluster, workload), reference)
+    setting = Setting.of(model, cluster, workload, framework, framework_version)
+    broken = broken_rules(setting, reference)
     if broken:
         raise AttuneError(
             f"the reference `{write_layout(reference)}` cannot run here: {broken[0].message}; "
             f"{broken[0].cure}"
         )
-    return candidates.having(judge(model, cluster, workload, LayoutTable.of([reference])))
+    table = LayoutTable.of([reference])
+    added = judge(model, cluster, workload, table, calibration, framework=framework)
+    return candidates.having(added)

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from attune.experiment import Experiment, Inputs
 from attune.experiment.events import Event, Finished, Interrupted, Progress, Proposed
+from attune.experiment.requests import is_asked_to_stop
 from attune.layout import parse_layout, write_layout
 from attune.search.candidates import Candidates
 from attune.search.progress import Standing
 from attune.search.study import Parameters, abandon, enqueue, restore, tell, trial_id
+from attune.trial.bad_nodes import FAILURES, bad_nodes
 from attune.trial.job import Job, Purpose, Virtual
 from attune.trial.launchers import Launcher
 from attune.trial.result import Step, TrialResult
-from attune.trial.runner import follow, read_result, spent_s
+from attune.trial.runner import Steps, follow, read_result, resume, spent_s
 
 if TYPE_CHECKING:
     import optuna
@@ -48,7 +50,7 @@ class Runs:
     @property
     def standing(self) -> Standing:
         """Where the campaign stands now."""
-        return Standing(self._events)
+        return Standing(self._events, self.candidates.limit_gib)
 
     def record(self, event: Event) -> Event:
         """Journals `event` and gives it back, to be yielded."""
@@ -79,6 +81,8 @@ class Runs:
             KeyboardInterrupt: after the run is stopped and written down as cancelled.
         """
         number = self.standing.next_run
+        if left_out := self._bad_nodes():
+            why += f"; without {', '.join(left_out)}: {FAILURES} infrastructure failures there"
         if trial is not None:
             self.study._storage.set_trial_user_attr(trial_id(self.study, trial), "run", number)
         proposed = Proposed(
@@ -117,6 +121,7 @@ class Runs:
             workload=inputs.workload,
             layout=self.candidates.table.row(row),
             framework=inputs.framework,
+            setup=inputs.setup,
             purpose=purpose,
             run=repeat,
             limit_s=self._limit_s(),
@@ -141,16 +146,18 @@ class Runs:
         return self.inputs.gpu_hours - self.standing.gpu_hours
 
     def expected_hours(self, row: int) -> float:
-        """GPU-hours that a run of candidate `row` is expected to take, start-up included.
+        """GPU-hours that a run of candidate `row` is expected to take, start-up included."""
+        return self.start_hours() + self._step_hours(float(self.candidates.step_s[row]))
 
-        Start-up is known from runs that ended by themselves; a run at its time limit says nothing.
-        """
+    def start_hours(self) -> float:
+        """GPU-hours before the first step, known from runs that ended by themselves; a run at its
+        time limit says nothing."""
         overhead = [
             run.gpu_hours - self._step_hours(run.step_time_s or 0.0)
             for run in self.standing.runs
             if run.outcome not in ("timed_out", "pruned")
         ]
-        return max(overhead, default=0.0) + self._step_hours(float(self.candidates.step_s[row]))
+        return max(overhead, default=0.0)
 
     def recover(self) -> Events:
         """Settles the run that was in flight when attune last died, and what was only asked for."""
@@ -175,6 +182,8 @@ class Runs:
     def _settle(self, proposed: Proposed) -> Events:
         result = self.result(proposed.run)
         trial = self._trial_of(proposed.run)
+        if result is None:
+            result = yield from self._go_on(proposed)
         if result is not None and result.outcome != "cancelled":
             yield self._finish(proposed, result, trial)
             return
@@ -183,6 +192,30 @@ class Runs:
             # Runs again at once: what was begun is what the sampler wanted next.
             parameters = self.study.trials[trial].params
             enqueue(self.study, parameters, f"run {proposed.run} again, which was interrupted")
+
+    def _go_on(self, proposed: Proposed) -> Generator[Event, None, TrialResult | None]:
+        """The result of a run that outlived the attune that started it; None where none did."""
+        row = self.candidates.find(parse_layout(proposed.layout))
+        if row is None:
+            return None
+        job = self.job(row, proposed.purpose)
+        steps = resume(
+            job,
+            self.launcher,
+            self.experiment.run_folder(proposed.run),
+            asked_to_stop=self._is_asked_to_stop,
+        )
+        if steps is None:
+            return None
+        return (yield from self._watch(steps, job, proposed.run))
+
+    def _bad_nodes(self) -> tuple[str, ...]:
+        """Nodes that failed runs again and again: they get no more."""
+        failed = (run.run for run in self.standing.runs if run.outcome == "infrastructure")
+        return bad_nodes(filter(None, map(self.result, failed)))
+
+    def _is_asked_to_stop(self) -> bool:
+        return is_asked_to_stop(self.experiment)
 
     def _finish_interrupted(self, proposed: Proposed) -> Event:
         from optuna.trial import TrialState
@@ -195,7 +228,12 @@ class Runs:
         return self.record(Interrupted(run=proposed.run, layout=proposed.layout, gpu_hours=hours))
 
     def _follow(self, job: Job, number: int) -> Generator[Event, None, TrialResult]:
-        steps = follow(job, self.launcher, self.experiment.run_folder(number))
+        folder = self.experiment.run_folder(number)
+        launcher = self.launcher.excluding(self._bad_nodes())
+        steps = follow(job, launcher, folder, asked_to_stop=self._is_asked_to_stop)
+        return (yield from self._watch(steps, job, number))
+
+    def _watch(self, steps: Steps, job: Job, number: int) -> Generator[Event, None, TrialResult]:
         keep: bool | None = None
         seen: list[Step] = []
         while True:
@@ -246,7 +284,7 @@ class Runs:
                 gpu_hours=result.gpu_hours,
                 predicted=proposed.predicted,
                 provenance=result.provenance,
-                best=beats and proposed.purpose != "confirmation",
+                best=beats and proposed.purpose in ("candidate", "reference"),
             )
         )
 

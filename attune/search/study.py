@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 JUDGED = ("completed", "out_of_memory", "host_out_of_memory", "pruned")
 """Outcomes that say something about the layout's speed or memory."""
 
+PROBES = "probes"
+"""User attribute of the study with all memory probes."""
+
 
 class Parameters:
     """The varying columns of a table as Optuna parameters, and back to its rows."""
@@ -151,6 +154,12 @@ def tell(study: optuna.Study, number: int, result: TrialResult, limit_gib: float
         study.tell(number, state=TrialState.PRUNED)
     else:
         study.tell(number, result.step_time_s or _worst(study))
+
+
+def write_probes(study: optuna.Study, probes: list[dict[str, Any]]) -> None:
+    """Writes what memory probes showed: parameters, whether it fits, reserved peak."""
+    if study.user_attrs.get(PROBES, []) != probes:
+        study.set_user_attr(PROBES, probes)
 
 
 def trial_id(study: optuna.Study, number: int) -> int:

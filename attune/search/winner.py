@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 from attune.counts import active_parameters, mfu, usd_per_million_tokens
 from attune.experiment.events import (
+    Attributed,
     CheckResult,
     Completed,
     Event,
@@ -15,8 +16,11 @@ from attune.experiment.events import (
     Verified,
 )
 from attune.layout import parse_layout, write_layout
+from attune.search.advisor_verdicts import verdict_notes
+from attune.search.attribution import attribute, attribution_notes
 from attune.search.contenders import Contender, contenders
 from attune.search.notes import gain_notes
+from attune.search.progress import last
 from attune.search.recipe_writer import write_recipe
 from attune.search.runs import Runs
 from attune.verify import Check, Verification, verify
@@ -45,6 +49,7 @@ def crown(runs: Runs) -> Events:
         if not _is_recorded(runs, verified):
             yield runs.record(verified)
         if not verification.failed:
+            yield from attribute(runs, leader.arm)
             yield runs.record(_completed(runs, leader.arm, leader.first, verification))
             return
     yield runs.record(_without_winner(runs))
@@ -114,6 +119,10 @@ def _completed(
     runs.experiment.write_json("verification.json", verification)
     gains = _gains(runs, arm)
     notes = gain_notes(runs.standing, first, gains)
+    attributed = last(runs.standing.events, Attributed)
+    if isinstance(attributed, Attributed) and attributed.winner == arm.layout:
+        notes += attribution_notes(attributed)
+    notes += verdict_notes(runs.standing)
     recipe = write_recipe(runs, arm, verification, gains, notes)
     gpu = runs.inputs.cluster.gpu
     tokens = arm.tokens_per_s_per_gpu or 0.0

@@ -4,7 +4,7 @@ from attune.trial.frameworks import load_framework
 from attune.trial.job import Job, Virtual
 from attune.trial.launchers import choose_launcher, load_launcher
 from attune.trial.result import RankMemory, Step, TrialResult
-from attune.trial.runner import read_result, run
+from attune.trial.runner import read_result, resume, run
 
 __all__ = [
     "Job",
@@ -16,5 +16,6 @@ __all__ = [
     "load_framework",
     "load_launcher",
     "read_result",
+    "resume",
     "run",
 ]

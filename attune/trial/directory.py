@@ -32,7 +32,7 @@ def begin_directory(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(directory / "logs", ignore_errors=True)
         (directory / "logs").mkdir()
-        for name in ("steps.jsonl", "result.json"):
+        for name in ("steps.jsonl", "result.json", "launch.json"):
             (directory / name).unlink(missing_ok=True)
     except OSError as error:
         raise AttuneError(f"cannot write the trial to {directory}: {error}") from error
@@ -55,6 +55,10 @@ def write_job(job: Job, launcher: str, directory: Path) -> None:
     }
     if launcher == "simulated":
         data["virtual"] = {"kind": job.virtual.kind, "seed": job.virtual.seed}
+    if setup := job.setup.model_dump(mode="json", exclude_defaults=True):
+        data["setup"] = setup
+    if job.probe is not None:
+        data["probe"] = job.probe.model_dump(mode="json")
     if job.worker_options:
         data["worker_options"] = dict(job.worker_options)
     text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)

@@ -29,6 +29,9 @@ _ALLOCATED = re.compile(rf"{_SIZE} already allocated")
 _RESERVED = re.compile(rf"{_SIZE} reserved in total")
 
 
+_RANK = re.compile(r"\[rank ?(\d{1,7})\]|\bon rank (\d{1,7})\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """What one line says about a failure."""
@@ -46,6 +49,8 @@ class Finding:
     """When the line was written, seconds since 1970, where the log says it."""
     arrival: int = 0
     """Number of the look at the logs that found it."""
+    place: int = 0
+    """Number of its line in its log."""
 
 
 def classify(line: str) -> Finding | None:
@@ -59,9 +64,16 @@ def classify(line: str) -> Finding | None:
     return Finding(
         log_class=log_class,
         line=" ".join(line.split())[:_EVIDENCE],
+        rank=_rank(line),
         requested_gib=requested_gib(line) if "OOM" in log_class else None,
         on_host=log_class == "HOST_OOM" and bool(HOST_ALLOCATOR.search(line)),
     )
+
+
+def _rank(line: str) -> int | None:
+    """The rank that a line names, as NCCL's watchdog and Megatron's checks do."""
+    match = _RANK.search(line)
+    return int(match[1] or match[2]) if match else None
 
 
 def requested_gib(line: str) -> float | None:

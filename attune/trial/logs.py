@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from attune.trial.failures import CLASSES
 from attune.trial.findings import Finding, classify
-from attune.trial.result import RankMemory, Step
+from attune.trial.prefix import strip, time_of
+from attune.trial.result import HeldMemory, LayerPass, RankMemory, Step
+from attune.trial.tracebacks import Traceback
 
 _CHUNK = 1 << 18
 _LONGEST = 1 << 14
 """Bytes kept of one line; the rest of a longer one is dropped."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _RANK_FILE = re.compile(r"rank-(\d+)\.log")
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+_SOURCES = 4096
+"""Writers of one log that are told apart; further ones are taken for one."""
 
 
 class Phase(str):
@@ -27,7 +29,7 @@ class Phase(str):
     __slots__ = ()
 
 
-Reading = Step | RankMemory | Finding | Phase
+Reading = Step | RankMemory | HeldMemory | LayerPass | Finding | Phase
 
 
 class LogReader(Protocol):
@@ -46,6 +48,8 @@ class _Tail:
         self.rank = int(match[1]) if match else None
         self.phase: str | None = None
         self.time: float | None = None
+        self.place = 0
+        self.tracebacks: dict[str, Traceback] = {}
         self.findings: dict[str, Finding] = {}
         self._position = 0
         self._rest = b""
@@ -70,23 +74,14 @@ def _clean(line: bytes) -> str:
     return _ANSI.sub("", line[:_LONGEST].decode("utf-8", errors="replace")).rstrip()
 
 
-def _time(line: str) -> float | None:
-    match = _TIME.search(line[:100])
-    if match is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(f"{match[1]} {match[2]}").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return moment.timestamp() + float(f"0.{match[3] or 0}")
-
-
 class RunLog:
     """All that the logs of one run have said so far."""
 
     def __init__(self, reader: LogReader) -> None:
         self.steps: list[Step] = []
         self.ranks: dict[int, RankMemory] = {}
+        self.held: list[HeldMemory] = []
+        self.layers: list[LayerPass] = []
         self._reader = reader
         self._tails: dict[Path, _Tail] = {}
         self._looks = 0
@@ -95,6 +90,11 @@ class RunLog:
     def findings(self) -> list[Finding]:
         """The first line of each class in each log."""
         return [found for tail in self._tails.values() for found in tail.findings.values()]
+
+    @property
+    def done(self) -> int:
+        """Steps that were logged; of a layer probe, kinds of layer."""
+        return len(self.steps) + len(self.layers)
 
     def look(self, files: list[Path]) -> Iterator[Step]:
         """Read on in all logs; yields each step that is new."""
@@ -107,21 +107,36 @@ class RunLog:
     def close(self) -> None:
         """Take the last lines that were cut short: they may tell an error, but no figures."""
         for tail in self._tails.values():
-            self._note(tail, classify(tail.last()))
+            line = strip(tail.last())
+            self._note(tail, classify(line.text), line.rank, self._traceback(tail, line.source))
 
     def _take(self, tail: _Tail, line: str) -> Iterator[Step]:
-        tail.time = _time(line) or tail.time
-        reading = self._read(line)
+        tail.time = time_of(line) or tail.time
+        tail.place += 1
+        text, rank, source = strip(line)
+        traceback = self._traceback(tail, source)
+        if traceback.read(text):
+            return
+        reading = self._read(text)
         if isinstance(reading, Step):
             if not self.steps or reading.step > self.steps[-1].step:
                 self.steps.append(reading)
                 yield reading
         elif isinstance(reading, RankMemory):
-            self.ranks[reading.rank] = reading
+            self._remember(reading)
+        elif isinstance(reading, HeldMemory):
+            self.held.append(reading)
+        elif isinstance(reading, LayerPass):
+            self.layers.append(reading)
         elif isinstance(reading, Phase):
             tail.phase = str(reading)
-        else:
-            self._note(tail, reading or classify(line))
+        # Two ranks may have written into one line: an error can follow what the reader knew.
+        found = reading if isinstance(reading, Finding) else classify(text)
+        self._note(tail, found, rank, traceback)
+
+    def _traceback(self, tail: _Tail, source: str) -> Traceback:
+        key = source if source in tail.tracebacks or len(tail.tracebacks) < _SOURCES else ""
+        return tail.tracebacks.setdefault(key, Traceback())
 
     def _read(self, line: str) -> Reading | None:
         """What the line says; a garbled one, whose numbers are none, says nothing."""
@@ -130,22 +145,35 @@ class RunLog:
         except ValueError:
             return None
 
-    def _note(self, tail: _Tail, found: Finding | None) -> None:
+    def _remember(self, memory: RankMemory) -> None:
+        """The largest peaks that a rank printed: the first steps have not met all states yet."""
+        known = self.ranks.get(memory.rank)
+        if known is not None:
+            memory = memory.model_copy(
+                update={
+                    name: max(getattr(known, name), getattr(memory, name))
+                    for name in ("allocated_gib", "reserved_gib", "host_gib")
+                }
+            )
+        self.ranks[memory.rank] = memory
+
+    def _note(
+        self, tail: _Tail, found: Finding | None, rank: int | None, traceback: Traceback
+    ) -> None:
         if found is None or CLASSES[found.log_class].outcome is None:
             return
-        known = tail.findings.setdefault(found.log_class, self._placed(tail, found))
+        told = found.phase or traceback.phase
+        known = tail.findings.get(found.log_class)
+        if known is None:
+            known = self._placed(tail, replace(found, phase=told or tail.phase), rank)
         # A traceback and the trainer's own line tell of one failure; together they say most.
+        size = known.requested_gib
         tail.findings[found.log_class] = replace(
             known,
-            phase=known.phase if found.phase is None else found.phase,
-            requested_gib=known.requested_gib or found.requested_gib,
+            phase=told or known.phase,
+            requested_gib=found.requested_gib if size is None else size,
         )
 
-    def _placed(self, tail: _Tail, found: Finding) -> Finding:
-        return replace(
-            found,
-            rank=tail.rank if found.rank is None else found.rank,
-            phase=found.phase or tail.phase,
-            time=tail.time,
-            arrival=self._looks,
-        )
+    def _placed(self, tail: _Tail, found: Finding, rank: int | None) -> Finding:
+        known = next((r for r in (found.rank, tail.rank, rank) if r is not None), None)
+        return replace(found, rank=known, time=tail.time, arrival=self._looks, place=tail.place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from attune.trial.failures import CLASSES
@@ -37,6 +37,7 @@ def decide(
     exit_code: int | None,
     stopped: Stopped | None = None,
     on_cpu: bool = False,
+    trains: bool = True,
 ) -> Verdict:
     """The outcome of a run.
 
@@ -50,16 +51,19 @@ def decide(
         exit_code: of the whole job; minus the signal for one that a signal ended.
         stopped: why attune ended it, if it did.
         on_cpu: the host trains, so its allocators' failures are the trainer's out of memory.
+        trains: losses mean something; those of a probe do not.
     """
-    diverged = next((step for step in log.steps if not _finite(step)), None)
+    diverged = next((step for step in log.steps if trains and not _finite(step)), None)
     if stopped == "cancelled" or (stopped == "pruned" and diverged is None):
         return Verdict(outcome=stopped, evidence=f"stopped after {len(log.steps)} steps")
     found = _first(log.findings)
-    whole = len(log.steps) >= steps_asked
+    if found is not None and found.log_class == "MISCONFIGURED":
+        return _of(found, on_cpu)  # its steps are those of another run
+    whole = log.done >= steps_asked
     # Where attune ended the run, exits are its own doing.
     decisive = found is not None and CLASSES[found.log_class].weight < (2 if stopped else 3)
     if found is not None and decisive and not (whole and exit_code == 0):
-        return _of(found, on_cpu)
+        return _of(_told_step(found, log), on_cpu)
     if diverged is not None:
         return _of(Finding(log_class="NAN", line=_told(diverged)), on_cpu)
     if stopped == "timed_out":
@@ -71,7 +75,7 @@ def decide(
     if not whole:
         return Verdict(
             outcome="incomplete",
-            evidence=f"{len(log.steps)} of {steps_asked} steps, exit code 0 and no error",
+            evidence=f"{log.done} of {steps_asked} steps, exit code 0 and no error",
             advice="read the end of the logs of all ranks",
         )
     return Verdict(outcome="completed")
@@ -84,9 +88,10 @@ def _first(findings: list[Finding]) -> Finding | None:
     return min(findings, key=_order, default=None)
 
 
-def _order(found: Finding) -> tuple[int, int, float, int]:
+def _order(found: Finding) -> tuple[int, int, float, int, int]:
     rank = -1 if found.rank is None else found.rank
-    return CLASSES[found.log_class].weight, found.arrival, found.time or math.inf, rank
+    weight = CLASSES[found.log_class].weight
+    return weight, found.arrival, found.time or math.inf, found.place, rank
 
 
 def _of(found: Finding, on_cpu: bool) -> Verdict:
@@ -102,6 +107,13 @@ def _of(found: Finding, on_cpu: bool) -> Verdict:
         phase=found.phase,
         requested_gib=found.requested_gib,
     )
+
+
+def _told_step(found: Finding, log: RunLog) -> Finding:
+    """The step that ran, where nothing says more than that training had begun."""
+    if found.phase not in (None, "training") or not log.steps:
+        return found
+    return replace(found, phase=f"step {log.steps[-1].step + 1}")
 
 
 def _finite(step: Step) -> bool:

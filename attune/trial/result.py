@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from attune.trial.probe import LayerKind
 
 Outcome = Literal[
     "completed",
@@ -19,6 +21,7 @@ Outcome = Literal[
     "pruned",
     "cancelled",
 ]
+HeldPart = Literal["weights", "gradients", "optimizer"]
 Provenance = Literal["predicted", "measured", "verified", "published"]
 
 
@@ -48,6 +51,31 @@ class RankMemory(_Record):
     """Resident host memory of the process."""
 
 
+class HeldMemory(_Record):
+    """What one rank of a memory probe holds between its steps: the sizes of its tensors."""
+
+    rank: int
+    stage: int
+    part: HeldPart
+    gib: float
+
+
+class LayerPass(_Record):
+    """Time of one layer, or of the head with the loss, for one microbatch."""
+
+    kind: LayerKind
+    forward_s: float = Field(gt=0)
+    backward_s: float = Field(gt=0)
+    """Recompute included."""
+    spread_percent: float
+    """Quartiles of the repeats, apart from each other, over their median."""
+
+    @property
+    def seconds(self) -> float:
+        """Both passes."""
+        return self.forward_s + self.backward_s
+
+
 class TrialResult(_Record):
     """`result.json` of a trial directory."""
 
@@ -63,7 +91,14 @@ class TrialResult(_Record):
     """What the allocator was asked for when it failed."""
     steps: tuple[Step, ...] = ()
     ranks: tuple[RankMemory, ...] = ()
+    held: tuple[HeldMemory, ...] = ()
+    """Of a memory probe."""
+    layers: tuple[LayerPass, ...] = ()
+    """Of a layer probe."""
+    probe: Literal["memory", "layers"] | None = None
+    """What was measured instead of a trial."""
     steps_asked: int
+    """Steps of a whole run; of a layer probe, the kinds of layer."""
     tokens_per_step: int
     gpus: int
     wall_s: float
@@ -73,6 +108,23 @@ class TrialResult(_Record):
     hardware: str
     """GPU id that it ran on, `cpu`, or `virtual <gpu>`."""
     launcher: str
+    nodes: tuple[str, ...] = ()
+    """Names of the nodes it ran on, in the order of their ranks; empty where not known."""
+    queued_s: float = 0.0
+    """Wait for the nodes before the launch; costs nothing, and is no part of `wall_s`."""
+
+    @property
+    def node(self) -> str | None:
+        """Name of the node that the deciding rank ran on."""
+        if self.rank is None or not self.nodes:
+            return None
+        index = self.rank * len(self.nodes) // self.gpus
+        return self.nodes[index] if index < len(self.nodes) else None
+
+    @property
+    def start_up_s(self) -> float:
+        """Wall time outside the logged steps: start, compilation, end."""
+        return max(0.0, self.wall_s - sum(step.seconds for step in self.steps))
 
     @property
     def window(self) -> tuple[int, int]:
@@ -101,8 +153,8 @@ class TrialResult(_Record):
 
     @property
     def tokens_per_s_per_gpu(self) -> float | None:
-        """Tokens of the window over its time and the GPUs."""
-        mean = self.step_time_s
+        """Tokens of the window over its time and the GPUs; None for a probe."""
+        mean = None if self.probe else self.step_time_s
         return self.tokens_per_step / mean / self.gpus if mean else None
 
     @property

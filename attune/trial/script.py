@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from attune.trial.frameworks.framework import Command
 
@@ -28,14 +29,14 @@ def shell_script(command: Command, python: str, *, with_files: bool = False) -> 
         f"--nproc-per-node={command.processes_per_node}",
         *map(shlex.quote, command.argv),
     ]
-    place = _files(command) if with_files else ['cd "$(dirname "$0")"']
+    place = here_documents(command.files) if with_files else ['cd "$(dirname "$0")"']
     return "\n".join(["#!/bin/sh", "set -eu", *place, *exports, "exec " + " ".join(words)]) + "\n"
 
 
-def _files(command: Command) -> list[str]:
-    """Here-documents that write the command's files."""
+def here_documents(files: Mapping[str, str]) -> list[str]:
+    """Lines of a shell script that write these files, by name, into the current folder."""
     lines = []
-    for name, text in command.files.items():
+    for name, text in files.items():
         end = _END
         while end in text:
             end += "_"

@@ -39,6 +39,7 @@ def plan(target: Target, *, space: str | Space | None = None, best: int = 10) ->
         raise NothingFoundError(_closest(target, found.candidates))
     return Plan(
         model=target.model.name,
+        asked_model=target.asked_model or target.model.name,
         gpu=target.cluster.gpu.name,
         count=target.cluster.count,
         workload=target.workload,

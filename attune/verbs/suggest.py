@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attune.counts import active_parameters, mfu, tokens_per_s_per_gpu, usd_per_million_tokens
-from attune.estimate import MemoryEstimate, TimeEstimate, estimate_memory, estimate_step_time
+from attune.estimate import (
+    NO_CALIBRATION,
+    Calibration,
+    LayerCell,
+    MemoryEstimate,
+    TimeEstimate,
+    estimate_memory,
+    estimate_step_time,
+)
 from attune.layout import LayoutTable, label, write_layout
 from attune.report.plan import Suggestion
 from attune.verbs.target import Target
@@ -12,10 +22,15 @@ LIKELY = 0.5
 """P(fits) from which a layout counts as fitting."""
 
 
-def suggestions(target: Target, table: LayoutTable) -> tuple[Suggestion, ...]:
+def suggestions(
+    target: Target,
+    table: LayoutTable,
+    calibration: Calibration = NO_CALIBRATION,
+    cells: Sequence[LayerCell] = (),
+) -> tuple[Suggestion, ...]:
     """Every row of `table`, in order, with its predictions."""
-    about = (target.model, target.cluster, target.workload, table)
-    memory, time = estimate_memory(*about), estimate_step_time(*about)
+    about = (target.model, target.cluster, target.workload, table, calibration)
+    memory, time = estimate_memory(*about), estimate_step_time(*about, cells=cells)
     rows = range(len(table))
     return tuple(suggestion(target, table, memory, time, row) for row in rows)
 

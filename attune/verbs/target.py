@@ -22,6 +22,8 @@ class Target:
     model: Model
     cluster: Cluster
     workload: Workload
+    asked_model: str = ""
+    """What the caller called the model: a name or a path."""
 
     @property
     def words(self) -> str:
@@ -58,6 +60,7 @@ def find_target(
         model=architecture,
         cluster=load_cluster(gpu, count, cluster),
         workload=find_workload(architecture, workload, changes or {}),
+        asked_model=model,
     )
     peaks, precision = target.cluster.gpu.peak_tflops, target.workload.precision
     if precision not in peaks:

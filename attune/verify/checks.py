@@ -1,52 +1,63 @@
-"""The named checks of a candidate arm's loss curve against the reference arm's."""
+"""The named checks of a candidate arm's curves against the reference arm's."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from attune.recipe.schema import Check
 from attune.trial.result import TrialResult
 from attune.verify.convergence import PIPELINE, ConvergenceResult, validate_convergence
-from attune.workload import Workload
+from attune.verify.drift import check_drift
+from attune.verify.noise import Floor, norms, relative
 
-BOUND_AT_FIRST_STEP = 1e-5
-BOUND_AT_LAST_STEP = 1e-4
-BOUND_STEPS = 20
-"""Room for rounding on devices that add in another order from run to run.
-
-Measured on CPU (float32, tiny-moe, 20 steps): layouts alone differ by at most 1.4e-8, and a
-learning rate 2 % off by 2.5e-4 at step 3 and about 3e-3 from step 9 on.
-"""
+CURVES = ("megatron_bridge", "layout_bound", "gradient_norm", "drift")
+"""The checks of curves, which run only on curves that are complete."""
 
 
 def check_convergence(
-    candidate: TrialResult, reference: TrialResult, workload: Workload
+    candidate: TrialResult, reference: TrialResult, floor: Floor | None
 ) -> tuple[Check, ...]:
-    """`complete`, `megatron_bridge` and `layout_bound` of the two arms, in that order.
+    """`complete` and the checks of `CURVES`, in that order.
 
-    The last two do not run on curves that are not complete, since Megatron-Bridge's check lets
-    NaN and missing steps pass.
+    All but the first do not run on curves that are not complete, since Megatron-Bridge's check
+    lets NaN and missing steps pass. Those against a noise floor need one.
     """
     complete = check_complete(candidate, reference)
     if complete.status != "passed":
-        why = "the loss curves are not complete"
-        return (
-            complete,
-            Check(name="megatron_bridge", status="not run", detail=why),
-            Check(name="layout_bound", status="not run", detail=why, needed=_exact(workload)),
-        )
+        return complete, *not_run(CURVES, "the loss curves are not complete")
     ours, theirs = _losses(candidate), _losses(reference)
-    return complete, check_megatron_bridge(ours, theirs), check_layout_bound(ours, theirs, workload)
+    bridge = check_megatron_bridge(ours, theirs)
+    if floor is None:
+        why = "no noise floor is known for arms of this precision"
+        return complete, bridge, *not_run(CURVES[1:], why)
+    return (
+        complete,
+        bridge,
+        check_within("layout_bound", "loss", ours, theirs, floor.loss, floor.why),
+        _check_norms(candidate, reference, floor),
+        check_drift(ours, theirs, floor.loss),
+    )
+
+
+def not_run(names: Sequence[str], why: str) -> tuple[Check, ...]:
+    """Checks that did not run, for one reason."""
+    return tuple(Check(name=name, status="not run", detail=why) for name in names)
 
 
 def check_complete(candidate: TrialResult, reference: TrialResult) -> Check:
-    """Both arms completed, have every step exactly once, and a finite loss at each."""
-    faults = []
-    for name, arm in (("candidate arm", candidate), ("reference arm", reference)):
-        fault = _fault(arm)
-        faults += [f"{name}: {fault}"] if fault else []
+    """Both arms completed, have every step exactly once and in order, and finite losses.
+
+    A reference that did not complete is no fault of the candidate: the check has then not run.
+    """
+    ours, theirs = _fault(candidate), _fault(reference)
+    if not ours and reference.outcome != "completed":
+        why = f"no reference could run: it {theirs}, so nothing can be verified against it"
+        return not_run(["complete"], why)[0]
+    faults = [f"candidate arm: {ours}"] if ours else []
+    faults += [f"reference arm: {theirs}"] if theirs else []
     if candidate.steps_asked != reference.steps_asked:
         lengths = f"{candidate.steps_asked} and {reference.steps_asked}"
         faults.append(f"the arms were asked for {lengths} steps, with different schedules")
@@ -64,6 +75,8 @@ def _fault(arm: TrialResult) -> str:
         return f"no step {_some(missing)}"
     if len(seen) != len(set(seen)) or len(seen) != arm.steps_asked:
         return f"{len(seen)} steps logged where {arm.steps_asked} were asked for"
+    if seen != sorted(seen):
+        return "its steps are out of order"
     lost = [s.step for s in arm.steps if s.loss is None or not math.isfinite(s.loss)]
     return f"loss not finite at step {_some(lost)}" if lost else ""
 
@@ -99,38 +112,39 @@ def _values(result: ConvergenceResult) -> dict[str, Any]:
     return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in values.items()}
 
 
-def layout_bound(number: int) -> float:
-    """Largest relative loss difference that a change of layout may show at step `number` (1, ...).
+def _check_norms(candidate: TrialResult, reference: TrialResult, floor: Floor) -> Check:
+    ours, theirs = norms(candidate), norms(reference)
+    known = [x for x in (*ours, *theirs) if x is not None and math.isfinite(x)]
+    if len(known) < len(ours) + len(theirs):
+        return not_run(["gradient_norm"], "the arms do not log the gradient norm of every step")[0]
+    first, second = [x or 0.0 for x in ours], [x or 0.0 for x in theirs]
+    return check_within("gradient_norm", "gradient norm", first, second, floor.norm, floor.why)
 
-    Linear in the step on a log scale, from 1e-5 at step 1 to 1e-4 at step 20, and 1e-4 after:
-    rounding differences grow as training amplifies them.
-    """
-    share = min((number - 1) / (BOUND_STEPS - 1), 1.0)
-    return BOUND_AT_FIRST_STEP * (BOUND_AT_LAST_STEP / BOUND_AT_FIRST_STEP) ** share
 
-
-def check_layout_bound(candidate: list[float], reference: list[float], workload: Workload) -> Check:
-    """Whether every loss is within `layout_bound` of the reference arm's; float32 arms only."""
-    if not _exact(workload):
-        return Check(
-            name="layout_bound",
-            status="not run",
-            detail=f"the bound is known for float32 arms, and these are {workload.precision}",
-            needed=False,
-        )
-    differences = [abs(c - r) / abs(r or 1.0) for c, r in zip(candidate, reference, strict=True)]
-    shares = [d / layout_bound(i + 1) for i, d in enumerate(differences)]
+def check_within(
+    name: str,
+    quantity: str,
+    candidate: Sequence[float],
+    reference: Sequence[float],
+    bounds: Sequence[float],
+    why: str,
+) -> Check:
+    """Whether `quantity` stays within the noise floor of the reference arm's at every step."""
+    differences = [abs(relative(c, r)) for c, r in zip(candidate, reference, strict=True)]
+    shares = [difference / bound for difference, bound in zip(differences, bounds)]
     worst = max(range(len(shares)), key=shares.__getitem__)
     over = [i for i, share in enumerate(shares) if share > 1]
     return Check(
-        name="layout_bound",
+        name=name,
         status="failed" if over else "passed",
-        detail=f"worst at step {worst + 1}: relative loss difference {differences[worst]:.2g} "
-        f"against a bound of {layout_bound(worst + 1):.2g}"
+        detail=f"worst at step {worst + 1}: relative {quantity} difference "
+        f"{differences[worst]:.2g} against {bounds[worst]:.2g} ({why})"
         + (f"; first over it at step {over[0] + 1}" if over else ""),
-        values={"worst_step": worst + 1, "worst_share": shares[worst], "steps_over": len(over)},
+        values={
+            "worst_step": worst + 1,
+            "worst_share": shares[worst],
+            "steps_over": len(over),
+            "first_difference": differences[0],
+            "last_difference": differences[-1],
+        },
     )
-
-
-def _exact(workload: Workload) -> bool:
-    return workload.precision == "fp32"

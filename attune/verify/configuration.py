@@ -52,10 +52,31 @@ def _plain(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
+def check_reference_differs(candidate: Layout, reference: Layout) -> Check:
+    """Whether the reference puts at least one degree and one memory knob to the test.
+
+    `verified` does not rest on it, but a recipe says so where it does not.
+    """
+    differs = _differing(candidate, reference, DEGREES) and _differing(
+        candidate, reference, MEMORY_KNOBS
+    )
+    return Check(
+        name="reference_differs",
+        status="passed" if differs else "not run",
+        detail=_layouts(candidate, reference)
+        + ("" if differs else ", so the comparison says nothing of what both share"),
+        needed=False,
+    )
+
+
+def _differing(candidate: Layout, reference: Layout, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if getattr(candidate, name) != getattr(reference, name)]
+
+
 def _layouts(candidate: Layout, reference: Layout) -> str:
     """Which degrees and memory knobs the comparison puts to the test."""
-    degrees = [x for x in DEGREES if getattr(candidate, x) != getattr(reference, x)]
-    knobs = [x for x in MEMORY_KNOBS if getattr(candidate, x) != getattr(reference, x)]
+    degrees = _differing(candidate, reference, DEGREES)
+    knobs = _differing(candidate, reference, MEMORY_KNOBS)
     return (
         f"the layouts differ in {', '.join(degrees) or 'no degree'} "
         f"and in {', '.join(knobs).replace('_', ' ') or 'no memory knob'}"

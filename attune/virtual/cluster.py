@@ -22,6 +22,7 @@ from attune.virtual.network import Network
 from attune.virtual.performance import OutOfMemory, Performance, Truth
 from attune.virtual.setting import Setting
 from attune.virtual.sizes import Sizes
+from attune.virtual.stage_time import layer_passes
 from attune.virtual.step_time import step_time
 from attune.workload import Workload
 
@@ -85,6 +86,17 @@ class VirtualCluster:
             reserved_gib=tuple(np.minimum(memory.reserved[0], 0.995 * limit).tolist()),
             out_of_memory=trouble,
         )
+
+    def layer_passes(self, layout: Layout) -> dict[str, tuple[float, float]]:
+        """Seconds forward and backward of one layer of each kind, and of the head, without noise.
+
+        Keys: `dense`, `head`, and `moe` of a model with experts.
+        """
+        setting = self.setting(LayoutTable.of([layout]))
+        return {
+            kind: (float(forward[0]), float(backward[0]))
+            for kind, (forward, backward) in layer_passes(setting).items()
+        }
 
     def setting(self, table: LayoutTable) -> Setting:
         """What the parts of a step of `table`'s rows depend on, hidden terms included."""

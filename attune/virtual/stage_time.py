@@ -52,6 +52,17 @@ def stage_time(setting: Setting, splits: StageSplits, seed: tuple[object, ...]) 
     )
 
 
+def layer_passes(setting: Setting) -> dict[str, tuple[Floats, Floats]]:
+    """[n] seconds forward and backward of one layer of each kind, and of the head."""
+    one = np.ones_like(setting.sizes.tokens)
+    dense = layer_time(setting, dense_parts(setting))
+    passes = {"dense": (dense.forward, _backward(setting, dense, one)), "head": _head(setting)}
+    if setting.model.experts is not None:
+        expert = layer_time(setting, expert_layer_parts(setting))
+        passes["moe"] = (expert.forward, _backward(setting, expert, one))
+    return passes
+
+
 def _durations(setting: Setting, splits: StageSplits, send: Floats) -> Floats:
     model, sizes = setting.model, setting.sizes
     moe = splits.moe_layers(model)[splits.split].T.astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,17 +27,16 @@ def finished(folder: Experiment) -> list[Finished]:
 
 
 def workers(folder: Path) -> list[str]:
-    """Worker processes whose configuration lies in `folder`."""
-    found = subprocess.run(["pgrep", "-af", "attune.trial.worker"], capture_output=True, text=True)
+    """Worker processes that work in `folder`."""
     ours = []
-    for line in found.stdout.splitlines():
-        pid = line.split()[0]
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            place = Path(f"/proc/{pid}/cwd").resolve()
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            place = (process / "cwd").resolve()
         except OSError:
             continue
-        if place.is_relative_to(folder):
-            ours.append(line)
+        if "attune.trial.worker" in command and place.is_relative_to(folder):
+            ours.append(command)
     return ours
 
 

@@ -25,6 +25,7 @@ MODELS = [
     "mixtral-8x22b",
     "moonlight-16b",
     "tiny-dense",
+    "tiny-mla",
     "tiny-moe",
 ]
 GPUS = ["h100", "h200", "b200", "b300", "gb200", "gb300", "a100-40", "a100-80", "mi300x", "cpu"]

@@ -8,6 +8,7 @@ from published_configs import PUBLISHED, config_of, imported, model_of
 from attune.catalog import load_model, write_model
 from attune.catalog.hf_config import import_model
 from attune.counts import total_parameters
+from attune.errors import AttuneError
 
 
 def defaulted(reading) -> dict:
@@ -194,3 +195,83 @@ def test_no_experts_make_a_dense_model_where_the_class_says_so():
 def test_a_class_is_found_without_architectures():
     config = config_of("qwen3-8b", architectures=...)
     assert import_model(config, "x", "config.json").family == "qwen3"
+
+
+def test_one_name_stands_for_several_classes():
+    assert model_of("falcon-7b").query_groups == 1
+    assert (model_of("falcon-7b").norms, model_of("falcon-40b").norms) == (1, 2)
+    assert model_of("falcon-40b").query_groups == 8
+    assert model_of("stablelm-2-12b").parallel
+    assert model_of("stablelm-2-12b").norms == 1
+    assert not model_of("redpajama-3b").parallel
+    assert imported("minicpm-2b").family == "minicpm"
+    assert imported("minicpm-moe-8x2b").family == "minicpm_moe"
+    assert imported("phi-2-old").family == "phi-msft"
+
+
+def test_the_dense_mlp_where_a_class_counts_it_otherwise():
+    assert model_of("gpt-j-6b").ffn == 4 * 4096
+    assert model_of("falcon-7b").ffn == 4 * 4544
+    assert model_of("qwen-7b").ffn == 22016 // 2
+    assert model_of("granite-4-micro").ffn == 8192
+
+
+def test_fields_of_inner_objects_and_of_lists_per_layer():
+    assert model_of("dbrx").query_groups == 8
+    assert model_of("dbrx").rope_base == 500_000
+    experts = model_of("hunyuan-a13b").experts
+    assert (experts.top_k, experts.ffn, experts.shared_ffn) == (8, 3072, 3072)
+    assert not experts.pre_softmax
+
+
+def test_a_language_model_two_configs_deep_is_read():
+    reading = imported("qwen2.5-omni-7b")
+    assert reading.model.layers == 28
+    towers = {item.field for item in reading.ignored if "left out" in item.reason}
+    assert towers == {"talker_config", "token2wav_config", "audio_config", "vision_config"}
+
+
+def test_keys_that_say_what_the_class_does_anyway():
+    assert model_of("glm-5.2", index_share_for_mtp_iteration=True) == model_of("glm-5.2")
+    sparse = ["deepseek_sparse_attention"] * 78
+    assert model_of("glm-5.2", layer_types=sparse) == model_of("glm-5.2")
+    assert model_of("qwen3-30b-a3b", use_qk_norm=True) == model_of("qwen3-30b-a3b")
+    with pytest.raises(AttuneError, match="use_qk_norm"):
+        model_of("qwen3-30b-a3b", use_qk_norm=False)
+
+
+def test_the_base_of_rotation_has_a_factor_in_chatglm():
+    assert model_of("glm-4-9b-chat").rope_base == 10_000 * 500
+
+
+def test_a_size_of_shared_experts_beside_their_count_must_agree():
+    key = "moe_shared_expert_intermediate_size"
+    assert model_of("ling-mini-2.0").experts.shared_ffn == 512
+    with pytest.raises(AttuneError, match=key):
+        model_of("ling-mini-2.0", **{key: 1024})
+
+
+SMALL = {
+    "num_hidden_layers": 4,
+    "hidden_size": 640,
+    "intermediate_size": 1024,
+    "num_attention_heads": 10,
+    "num_key_value_heads": 5,
+    "vocab_size": 1001,
+}
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2}
+# Counts of the classes of transformers 5.24.0, built from these configs on the meta device.
+BUILT = [
+    ({"model_type": "youtu", "num_key_value_heads": 10}, 34_241_792),
+    ({"model_type": "jais2"}, 11_465_216),
+    ({"model_type": "ministral", "head_dim": 64}, 14_066_560),
+    ({"model_type": "flex_olmo", **EXPERTS}, 69_141_120),
+    ({"model_type": "exaone_moe", "moe_intermediate_size": 128, **EXPERTS}, 14_819_712),
+    ({"model_type": "hy_v3", "moe_intermediate_size": 128, **EXPERTS}, 19_735_424),
+]
+
+
+@pytest.mark.parametrize(("changes", "count"), BUILT)
+def test_small_models_have_the_count_of_their_class(changes, count):
+    reading = import_model({**SMALL, **changes}, "x", "config.json")
+    assert total_parameters(reading.model) == count

@@ -125,6 +125,19 @@ def test_shapes_that_cannot_be_expressed_are_refused(name, changes, missing):
         ),
         ("deepseek-v3", {"n_group": 7}, ["n_group", "7", "256"]),
         ("gemma-3-27b", {"text_config": [1]}, ["text_config", "[1]"]),
+        ("llama-3.1-8b", {"rope_theta": 10**400}, ("`rope_theta`", "finite")),
+        ("llama-3.1-8b", {"rope_theta": float("nan")}, ("`rope_theta`", "nan")),
+        ("llama-3.1-8b", {"rope_scaling": {"type": "linear", "factor": "2"}}, ("factor", "'2'")),
+        ("llama-3.1-8b", {"rope_scaling": {"rope_type": []}}, ("rotary positions", "[]")),
+        ("llama-3.1-8b", {"hidden_act": ["silu"]}, ("activation", "silu")),
+        ("qwen3-30b-a3b", {"mlp_only_layers": [True]}, ("`mlp_only_layers`", "[True]")),
+        ("dbrx", {"attn_config": 5}, ("`attn_config`", "5")),
+        ("hunyuan-a13b", {"moe_topk": [8] * 3}, ("`moe_topk`", "3 entries", "32 layers")),
+        ("hunyuan-a13b", {"moe_topk": [8] * 31 + [7]}, ("differing `moe_topk`",)),
+        ("qwen-7b", {"no_bias": False}, ("`no_bias`", "False")),
+        ("falcon-7b", {"alibi": True}, ("ALiBi",)),
+        ("baichuan2-7b", {"hidden_size": 5120}, ("ALiBi",)),
+        ("granite-4-micro", {"layer_types": ["mamba"] * 40}, ("state-space", "mamba")),
     ],
 )
 def test_bad_fields_are_named_with_the_value(name, changes, parts):
@@ -161,7 +174,9 @@ def test_configs_of_other_programs_are_told(config, part):
         ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
         ('{"hidden_size": 1, "hidden_size": 2}', "stands twice"),
         ("\x00\x01", "not valid JSON"),
-        ('{"a": "' + "x" * 2_100_000 + '"}', "over 2000000 bytes"),
+        ('{"a": "' + "x" * 16_100_000 + '"}', "over 16000000 bytes"),
+        ('{"model_type": "llama\\n\\u001b[31mred\\ud800"}', "model_type `llama"),
+        ('{"model_type": "' + "x" * 5000 + '"}', "is not supported"),
     ],
 )
 def test_damaged_files_are_one_line(tmp_path, text, part):
@@ -170,7 +185,14 @@ def test_damaged_files_are_one_line(tmp_path, text, part):
     with pytest.raises(AttuneError) as caught:
         load_model(str(path))
     assert part in str(caught.value)
+    assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 5000, "x" * 300 + ".json", "a/" * 3000])
+def test_a_path_too_long_to_look_for_is_one_line(name):
+    with pytest.raises(AttuneError, match="check the path"):
+        load_model(name)
 
 
 def test_folders_and_files(tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ def campaign_of(*events, spends: bool = False):
     def tell() -> Iterator[object]:
         yield from events
 
-    inputs = SimpleNamespace(experiment="exp-1")
+    inputs = SimpleNamespace(experiment="exp-1", project=None)
     return SimpleNamespace(
         inputs=inputs, experiment="exp-1", spends=spends, resumed=False, events=tell
     )

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 
 import pytest
 
+from attune.catalog import shipped
 from attune.errors import AttuneError
 from attune.recipe.files import dump_recipe, load_recipe, parse_text
 from attune.recipe.schema import Recipe, json_schema, unknown_fields
@@ -91,3 +93,8 @@ def test_json_schema_names_every_block() -> None:
     properties = json_schema()["properties"]
     assert list(properties)[:4] == ["schema_version", "model", "gpu", "author"]
     assert "attune" in properties
+
+
+def test_the_shipped_json_schema_is_that_of_the_code() -> None:
+    file = shipped("recipes") / "schema" / "recipe.schema.json"
+    assert json.loads(file.read_text(encoding="utf-8")) == json_schema()

@@ -52,6 +52,11 @@ def test_plan_shows_funnel_best_and_provenance(drawn):
         assert figure in text
 
 
+def test_what_to_do_next_names_a_model_as_it_was_asked_for(drawn):
+    text = drawn(draw_plan, replace(a_plan(), asked_model="./my model/config.json"))
+    assert "attune tune -m './my model/config.json' -g H200 -n 128\n" in text
+
+
 def test_plan_says_what_to_do_next(drawn):
     text = drawn(draw_plan, replace(a_plan(), workload=Workload(global_batch=2048)))
     asked = "-m GLM-4.5 -g H200 -n 128 --global-batch 2048"

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from attune.rows.build import build_rows
-from attune.rows.manifest import Manifest
 from attune.rows.request import BuildRequest
+from tests.rows.builds import built
 from tests.rows.small_tokenizers import CONVERSATIONS, make_tokenizer
 
 
@@ -44,13 +43,6 @@ def ask(tokenizer_of, tmp_path) -> Callable[..., BuildRequest]:
         return BuildRequest(**(given | fields))
 
     return request
-
-
-def built(request: BuildRequest) -> Manifest:
-    """The manifest at the end of a build."""
-    *_, manifest = build_rows(request)
-    assert isinstance(manifest, Manifest)
-    return manifest
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -145,6 +146,21 @@ def test_characters_of_several_tokens_keep_their_place(tokenizer_of):
     ]
     text = marked(tokenizer_of("glm45"), "glm45", messages)
     assert text.endswith("«\n🌊 naïve 漢字<|endoftext|>»")
+
+
+def test_only_the_empty_thinking_block_is_skipped(tokenizer_of):
+    messages = [{"role": "user", "content": "Code?"}, {"role": "assistant", "content": "    pass"}]
+    text = marked(tokenizer_of("qwen3"), "qwen3", messages)
+    assert text.endswith("<think>\n\n</think>\n\n«    pass<|im_end|>»\n<|endoftext|>")
+
+
+def test_typed_control_tokens_survive_json_in_ascii(tokenizer_of, tmp_path):
+    folder = tmp_path / "tokenizer"
+    copytree(tokenizer_of("qwen3"), folder)
+    path = folder / "chat_template.jinja"
+    path.write_text(path.read_text().replace("tool | tojson", "tool | tojson(ensure_ascii=True)"))
+    text = marked(folder, "qwen3", TALK, tools=[{"name": "<|im_end|> é 🌊"}])
+    assert r'{"name": "<|im_end|> \u00e9 \ud83c\udf0a"}' in text
 
 
 def test_masks_of_another_format_are_refused(tokenizer_of):

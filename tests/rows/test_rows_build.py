@@ -6,20 +6,21 @@ import errno
 import gzip
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import built
 
 from attune.errors import AttuneError
 from attune.rows.build import BuildProgress, build_rows
 from attune.rows.check import check_rows
 from attune.rows.encode import Encoder
 from attune.rows.parquet import RowsFile, RowsWriter
-from attune.rows.source import permutation
+from attune.rows.source import permutation, permute_lines
 from attune.rows.tokenizer import load_tokenizer
+from tests.rows.builds import built
 from tests.rows.small_tokenizers import CONVERSATIONS
 
 RECORDS = [json.loads(line) for line in CONVERSATIONS.read_text().splitlines()]
@@ -119,15 +120,73 @@ def test_an_interrupted_build_goes_on(ask, tmp_path, monkeypatch):
     assert not request.folder.exists()
 
 
-def test_an_unfinished_build_of_other_settings_is_not_mixed_in(ask):
-    request = ask()
+def interrupted(request) -> None:
+    """Ends a build when some of its stream is written."""
     events = build_rows(request)
-    next(events)
+    for event in events:
+        if isinstance(event, BuildProgress) and event.phase == "encoding" and event.done:
+            break
     events.close()
-    other = replace(request, seed=7)
+
+
+def test_an_unfinished_build_of_other_settings_is_not_mixed_in(ask):
+    interrupted(ask())
+    other = ask(seed=7)
     with pytest.raises(AttuneError, match=r"another seed; .* or give --restart"):
         built(other)
     assert built(replace(other, restart=True)).seed == 7
+
+
+def test_an_unfinished_build_goes_on_with_other_lengths(ask, tmp_path, monkeypatch):
+    monkeypatch.setattr("attune.rows.workers.CONVERSATIONS", 16)
+    interrupted(ask(row_count=100))
+    other = ask(row_count=9, row_tokens=48)
+    fresh = replace(other, output=tmp_path / "fresh.parquet")
+    assert built(other).model_dump() == built(fresh).model_dump()
+
+
+def test_a_stream_that_lost_its_end_is_made_again(ask, tmp_path, monkeypatch):
+    monkeypatch.setattr("attune.rows.workers.CONVERSATIONS", 16)
+    request = ask(row_count=100)
+    interrupted(request)
+    stream = request.folder / "stream.bin"
+    stream.write_bytes(stream.read_bytes()[:-6])
+    fresh = replace(request, output=tmp_path / "fresh.parquet")
+    assert built(request).model_dump() == built(fresh).model_dump()
+
+
+def test_what_was_wrong_from_the_start_leaves_nothing(ask, tokenizer_of, tmp_path):
+    bad = [{"loss_mask": "qwen3"}, {"source": str(tmp_path / "set.parquet")}]
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "set.parquet")
+    for fields in bad:
+        with pytest.raises(AttuneError):
+            built(ask(**fields))
+    assert [path.name for path in tmp_path.iterdir()] == ["set.parquet"]
+    built(ask())
+
+
+def test_two_builds_of_one_file_do_not_mix(ask):
+    events = build_rows(ask())
+    next(events)
+    with pytest.raises(AttuneError, match="another process builds in"):
+        built(ask())
+    *_, manifest = events
+    assert check_rows(ask().output).passed and manifest.row_count == 40
+
+
+@pytest.mark.parametrize("kind", ["plain", "gzip", "parquet"])
+def test_reading_tells_how_far_it_is(ask, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("attune.rows.source._BLOCK_BYTES", 4096)
+    monkeypatch.setattr("attune.rows.source._BATCH_ROWS", 16)
+    source = {"plain": CONVERSATIONS, "gzip": tmp_path / "s.jsonl.gz"}.get(
+        kind, tmp_path / "s.parquet"
+    )
+    (tmp_path / "s.jsonl.gz").write_bytes(gzip.compress(CONVERSATIONS.read_bytes()))
+    pq.write_table(pa.Table.from_pylist(RECORDS), tmp_path / "s.parquet")
+    told = [e for e in build_rows(ask(source=str(source))) if isinstance(e, BuildProgress)]
+    phase = "reading" if kind == "plain" else "unpacking"
+    done = [event.done / event.total for event in told if event.phase == phase]
+    assert len(done) > 3 and done == sorted(done) and done[-1] == 1
 
 
 def test_a_full_disk_leaves_no_half_file(ask, monkeypatch):
@@ -147,9 +206,17 @@ def test_a_full_disk_leaves_no_half_file(ask, monkeypatch):
     assert check_rows(request.output).passed
 
 
+def test_the_index_is_written_not_mapped(tmp_path):
+    (tmp_path / "index").write_bytes(np.arange(6, dtype=np.int64).tobytes())
+    with pytest.raises(OSError, match="No space left") as raised:
+        permute_lines(tmp_path / "index", 3, 1, Path("/dev/full"))
+    assert raised.value.errno == errno.ENOSPC
+
+
 def test_an_output_is_not_overwritten_unasked(ask):
     request = ask()
     built(request)
+    request.folder.mkdir()
     with pytest.raises(AttuneError, match="--overwrite"):
         built(request)
     built(replace(request, overwrite=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import built
 
 from attune.catalog import load_cluster, load_model
 from attune.errors import AttuneError
@@ -19,6 +18,7 @@ from attune.trial.result import Step, TrialResult
 from attune.verbs.target import find_workload
 from attune.verify import verify
 from attune.workload import Workload
+from tests.rows.builds import built
 
 VOCABULARY = 1024
 SMALL = {"row_tokens": 64, "global_batch": 8, "steps": 5, "precision": "fp32"}

@@ -79,6 +79,15 @@ def test_each_fault_is_named(rows_file, place, ids, mask, problem):
     assert any("parquet_sha256" in text for text in problems)
 
 
+@pytest.mark.parametrize("name", ["row_count", "supervised_tokens", "largest_id"])
+def test_the_manifest_is_checked_too(rows_file, name):
+    path = rows_file()
+    said = json.loads(manifest_path(path).read_text())
+    manifest_path(path).write_text(json.dumps(said | {name: said[name] + 1}))
+    wanted = f"{name}: {said[name]}, and {said[name] + 1} in the manifest"
+    assert check_rows(path).problems == (wanted,)
+
+
 def test_a_cut_file_is_told(rows_file):
     path = rows_file()
     path.write_bytes(path.read_bytes()[:-100])

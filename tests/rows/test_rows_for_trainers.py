@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from attune.errors import AttuneError
 from attune.rows.convert import to_bridge
-from attune.rows.parquet import RowsFile
+from attune.rows.parquet import RowsFile, RowsWriter
 from attune.trial.frameworks.files import file_text
 
 
@@ -45,6 +46,27 @@ def test_bridge_files_have_their_name(rows_file, tmp_path):
     to_bridge(path, tmp_path / "rows.idx.parquet")
     with pytest.raises(AttuneError, match="--overwrite"):
         to_bridge(path, tmp_path / "rows.idx.parquet")
+
+
+def test_changed_rows_are_not_converted(rows_file, tmp_path):
+    path, target = rows_file(), tmp_path / "rows.idx.parquet"
+    ids, mask = next(RowsFile(path).groups())
+    with RowsWriter(path) as writer:
+        writer.write(ids[::-1].copy(), mask)
+    with pytest.raises(AttuneError, match="other rows than its manifest says"):
+        to_bridge(path, target)
+    assert not list(tmp_path.glob("*.idx.parquet*"))
+
+
+def test_a_full_disk_is_told(rows_file, tmp_path, monkeypatch):
+    def full(self, *_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = rows_file()
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with pytest.raises(AttuneError, match=r"no space left for .*; free some"):
+        to_bridge(path, tmp_path / "rows.idx.parquet")
+    assert not list(tmp_path.glob("*.idx.parquet*"))
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[int, str]:
     """Faults by run number, to be filled by the test."""
     monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
     told: dict[int, str] = {}
-    monkeypatch.setattr(campaign, "load_launcher", lambda name: FaultyLauncher(told))
+    monkeypatch.setattr(campaign, "load_launcher", lambda name, options: FaultyLauncher(told))
     return told
 
 
@@ -96,7 +96,7 @@ def test_a_layout_that_faults_twice_makes_room_for_others(faults):
     assert [e.outcome for e in tried[:2]] == ["infrastructure"] * 2
     assert tried[0].layout == tried[1].layout, "once again, since it is not the layout's fault"
     assert tried[0].layout not in {e.layout for e in tried[2:]}
-    assert [e.outcome for e in tried[2:]] == ["completed"] * 2
+    assert len(tried) == 4 and {e.outcome for e in tried[2:]} <= {"completed", "pruned"}
 
 
 def test_the_last_candidate_is_run_again_after_a_fault(faults):

@@ -68,3 +68,10 @@ def test_a_failed_second_run_takes_a_layout_out_and_one_fault_of_the_machine_doe
 def test_what_a_check_refused_is_out() -> None:
     refused = Verified(run=1, layout="tp=1", passed=False, checks=())
     assert order(*FIRST, refused) == ["tp=2", "tp=4"]
+
+
+def test_a_layout_over_the_memory_that_may_be_used_is_no_contender() -> None:
+    runs = (ran(1, "tp=1", 1.0, peak_gib=95.0), ran(2, "tp=2", 1.1, peak_gib=85.0))
+    standing = Standing(runs, limit_gib=90.0)
+    assert [c.first.layout for c in contenders(standing)] == ["tp=2"]
+    assert standing.best == runs[1]

@@ -9,6 +9,7 @@ import numpy as np
 import optuna
 import pytest
 
+from attune.estimate.calibration import NAMES
 from attune.layout import Layout, LayoutTable
 from attune.search.candidates import Candidates
 from attune.search.sampler import FiniteSampler
@@ -37,6 +38,9 @@ def make_candidates() -> Candidates:
         reserved_gib=memory,
         device_gib=memory * 1.02,
         p_fits=1 / (1 + np.exp(20 * (memory / LIMIT_GIB - 1))),
+        stage=np.zeros(len(table), dtype=np.int64),
+        time_shares=np.zeros((len(table), len(NAMES))),
+        memory_shares=np.zeros((len(table), 4)),
         limit_gib=LIMIT_GIB,
     )
 
@@ -82,8 +86,8 @@ def study_path(tmp_path: Path) -> Path:
 
 def test_never_repeats_and_finds_the_best(study_path: Path) -> None:
     sampler = FiniteSampler(make_candidates(), LAYERS)
-    rows = play(open_study(study_path, sampler), sampler, 10)
-    assert len(set(rows)) == 10
+    rows = play(open_study(study_path, sampler), sampler, 12)
+    assert len(set(rows)) == 12
     truth = true_step(sampler.candidates)
     best = truth[sampler.candidates.reserved_gib <= LIMIT_GIB].min()
     found = min(truth[r] for r in rows if sampler.candidates.reserved_gib[r] <= LIMIT_GIB)

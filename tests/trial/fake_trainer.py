@@ -58,6 +58,10 @@ def fail() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if fault in ("hang", "stubborn"):
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    if fault == "await":
+        print("hanging", flush=True)
+        while not Path(told.get("go", "go")).exists():
+            time.sleep(0.05)
     if fault in ("hang", "stubborn", "wait"):
         print("hanging", flush=True)
         time.sleep(600)

@@ -18,7 +18,7 @@ def living(marker: str) -> list[int]:
     return found
 
 
-def gone(marker: str, limit_s: float = 10.0) -> bool:
+def gone(marker: str, limit_s: float = 120.0) -> bool:
     """Whether no such process is left within the limit."""
     end = time.monotonic() + limit_s
     while living(marker) and time.monotonic() < end:

@@ -16,7 +16,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with no programs but those that a test writes into this folder."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("RAY_ADDRESS", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+    for name in ("SLURM_JOB_ID", "RAY_ADDRESS", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -78,7 +78,7 @@ def test_a_driver_without_gpus_is_no_gpu(machine: Path) -> None:
     assert choose_launcher(load_cluster("h200", 128))[0] == "simulated"
 
 
-@pytest.mark.parametrize("scheduler", ["sbatch", "kubectl", "ray"])
+@pytest.mark.parametrize("scheduler", ["sbatch", "kubectl", "ray", "srun"])
 def test_a_scheduler_is_never_passed_over(
     machine: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str
 ) -> None:
@@ -86,13 +86,33 @@ def test_a_scheduler_is_never_passed_over(
         monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     else:
         install(machine, scheduler)
+    if scheduler == "srun":
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
     if scheduler == "kubectl":
         (machine / ".kube").mkdir()
         (machine / ".kube" / "config").write_text("contexts: []\n")
-    with pytest.raises(AttuneError, match="no launcher for it yet"):
-        choose_launcher(load_cluster("h200", 128))
+    name, why = choose_launcher(load_cluster("h200", 128))
+    chosen = {"sbatch": "slurm", "srun": "slurm", "kubectl": "kubernetes", "ray": "ray"}
+    assert name == chosen[scheduler]
+    assert why
+
+
+def test_kubectl_without_a_cluster_is_no_scheduler(machine: Path) -> None:
+    install(machine, "kubectl")
+    assert choose_launcher(load_cluster("h200", 128))[0] == "simulated"
 
 
 def test_unknown_launcher_names_the_nearest() -> None:
     with pytest.raises(AttuneError, match="did you mean `local`"):
         load_launcher("locale")
+
+
+def test_options_are_checked_by_name_and_type() -> None:
+    launcher = load_launcher("slurm", {"exclude": "n[1,2],n7", "queue_limit_s": "60"})
+    assert launcher.queue_limit_s == 60
+    with pytest.raises(AttuneError, match="no option `partiton`; did you mean `partition`"):
+        load_launcher("slurm", {"partiton": "debug"})
+    with pytest.raises(AttuneError, match=r"option `poll_s` of launcher ray: .* got 'often'"):
+        load_launcher("ray", {"poll_s": "often"})
+    with pytest.raises(AttuneError, match="launcher local has no options, but got partition"):
+        load_launcher("local", {"partition": "debug"})

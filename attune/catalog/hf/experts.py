@@ -67,25 +67,25 @@ def _experts(fields: Fields, rules: ExpertRules, count: int) -> dict[str, Any]:
 def _shared_ffn(fields: Fields, rules: ExpertRules, ffn: int) -> int:
     count = fields.optional_integer("shared_count", least=0) if rules.shared == "count" else None
     size = fields.optional_integer("shared_size", least=0) if rules.shared == "size" else None
+    total = size if size is not None else (count or 0) * ffn
     odd = "shared_size" if rules.shared != "size" else "shared_count"
     for key in fields.keys(odd):
-        if fields.data[key]:
+        if fields.data[key] and not (rules.shared == "count" and fields.data[key] == total):
             missing = f"shared experts in class {fields.rules.name} by `{key}`"
             raise UnmodelledError(fields.source, f"class {fields.rules.name}", missing)
-    return size if size is not None else (count or 0) * ffn
+    return total
 
 
 def _score(fields: Fields, rules: ExpertRules) -> str:
-    fields.used.add("scoring_func")
-    score = fields.data.get("scoring_func", fields.rules.defaults.get("scoring_func"))
+    key, score = fields.value("scoring_func")
     if score not in (None, "softmax", "sigmoid"):
-        missing = f"routing scores `{score}` (`scoring_func`)"
+        missing = f"routing scores `{score}` (`{key}`)"
         raise UnmodelledError(fields.source, f"class {fields.rules.name}", missing)
     return score or rules.score
 
 
 def _softmax_first(fields: Fields, rules: ExpertRules) -> bool:
-    if "norm_topk_prob" in fields.data or "norm_topk_prob" in fields.rules.defaults:
+    if fields.keys("norm_topk_prob") or "norm_topk_prob" in fields.rules.defaults:
         return not fields.boolean("norm_topk_prob")
     return rules.pre_softmax
 
@@ -147,7 +147,7 @@ def _sparse_step(fields: Fields, layers: int) -> list[bool]:
     every = fields.integer("decoder_sparse_step")
     dense = fields.get("mlp_only_layers") or []
     if not isinstance(dense, list) or not all(
-        isinstance(layer, int) and 0 <= layer < layers for layer in dense
+        type(layer) is int and 0 <= layer < layers for layer in dense
     ):
         raise fields.wrong(
             "mlp_only_layers", f"must list layers 0 to {layers - 1}, but got {dense!r:.60}"

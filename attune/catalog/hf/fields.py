@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attune.catalog.hf.refusal import UnmodelledError
 from attune.catalog.hf.rules import ClassRules, common_rules
 from attune.errors import AttuneError
 
 _ABSENT = object()
+_LARGEST_NUMBER = 1e300
 _ESSENTIAL = ("layers", "hidden", "ffn", "heads", "vocabulary", "expert_count", "expert_top_k")
 """Sizes that every published config states; without them a file is not whole."""
 
@@ -59,14 +60,24 @@ class Fields:
     def optional_integer(self, meaning: str, *, least: int = 1) -> int | None:
         """As `integer`, but None where the config says null, or nothing and no default is known."""
         key, value = self.value(meaning)
-        return None if value is None else self._whole(key, value, least)
+        return None if value is None else self.checked_integer(key, value, least)
 
-    def _whole(self, key: str, value: Any, least: int) -> int:
+    def checked_integer(self, key: str, value: Any, least: int = 1) -> int:
+        """`value` of `key` as a whole number of at least `least`."""
+        if isinstance(value, list) and value and key in self.rules.per_layer:
+            value = self._same_everywhere(key, value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.wrong(key, f"must be a whole number, but got {reprlib.repr(value)}")
         if not least <= value < 2**31:
             raise self.wrong(key, f"must be {least} to 2^31 - 1, but got {reprlib.repr(value)}")
         return value
+
+    def _same_everywhere(self, key: str, values: list[Any]) -> Any:
+        self.listed(key, self.integer("layers"))
+        if any(value != values[0] for value in values):
+            missing = f"layers of differing `{key}`"
+            raise UnmodelledError(self.source, f"class {self.rules.name}", missing)
+        return values[0]
 
     def number(self, meaning: str, default: float) -> float:
         """A positive number; absent or null, the class's default, else `default`."""
@@ -81,8 +92,8 @@ class Fields:
         """`value` of `key` as a positive number."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.wrong(key, f"must be a number, but got {reprlib.repr(value)}")
-        if not math.isfinite(value) or value <= 0:
-            raise self.wrong(key, f"must be positive, but got {reprlib.repr(value)}")
+        if not 0 < value < _LARGEST_NUMBER:  # false for NaN too
+            raise self.wrong(key, f"must be positive and finite, but got {reprlib.repr(value)}")
         return float(value)
 
     def boolean(self, key: str, default: bool = False) -> bool:
@@ -132,8 +143,10 @@ class Fields:
         return spellings[0], None
 
     def keys(self, meaning: str) -> list[str]:
-        """Keys of the config with that meaning; noted as used."""
-        found = [key for key in _spellings(meaning) if key in self.data]
+        """Keys of the config with that meaning that the class reads; noted as used."""
+        found = [
+            key for key in _spellings(meaning) if key in self.data and key not in self.rules.ignored
+        ]
         self.used.update(found)
         return found
 

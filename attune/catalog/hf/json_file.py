@@ -8,8 +8,8 @@ from typing import Any
 
 from attune.errors import AttuneError
 
-_MAXIMUM_BYTES = 2_000_000
-"""Published configs stay far below; a larger file is something else."""
+_MAXIMUM_BYTES = 16_000_000
+"""Published configs that list every quantized layer take 3 MB; a larger file is something else."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -50,7 +50,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in data and data[key] != value:
             raise _WrongContentError(
-                f"field `{key}` stands twice, as {data[key]!r:.40} and {value!r:.40}; keep one"
+                f"field `{repr(key)[1:-1]:.60}` stands twice, as {data[key]!r:.40} and "
+                f"{value!r:.40}; keep one"
             )
         data[key] = value
     return data

@@ -39,7 +39,7 @@ def ignored_fields(fields: Fields, outer: Mapping[str, Any]) -> tuple[Ignored, .
 
 
 def _read(fields: Fields) -> set[str]:
-    return {*fields.used, *_NAMES}
+    return {*fields.used, *fields.rules.match, *_NAMES}
 
 
 def _known(rules: ClassRules) -> dict[str, str]:

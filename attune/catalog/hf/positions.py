@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attune.catalog.hf.fields import Fields
-from attune.catalog.hf.refusal import UnmodelledError
+from attune.catalog.hf.refusal import UnmodelledError, printable
 from attune.catalog.hf.rules import common_rules
 
 _LONGEST_PERIOD = 64
@@ -27,9 +27,14 @@ def rope(fields: Fields, head_dim: int) -> dict[str, Any]:
         base = fields.checked_number("rope_parameters.rope_theta", parameters["rope_theta"])
         result["rope_base"] = base
     else:
-        result["rope_base"] = fields.number("rope_base", 10000.0)
+        result["rope_base"] = fields.number("rope_base", 10000.0) * _ratio(fields)
     scaling = _scaling(fields, parameters)
     return result | ({"rope_scaling": scaling} if scaling else {})
+
+
+def _ratio(fields: Fields) -> float:
+    """Factor on the base of the rotation, in the classes that have one."""
+    return fields.number("rope_ratio", 1.0) if "rope_ratio" in fields.rules.defaults else 1.0
 
 
 def _parameters(fields: Fields) -> dict[str, Any]:
@@ -49,6 +54,7 @@ def _parameters(fields: Fields) -> dict[str, Any]:
 
 def _share(fields: Fields, parameters: dict[str, Any], head_dim: int) -> float:
     if "rotary_dim" in fields.data and not fields.rules.latent:
+        fields.keys("rope_share")  # the same, written twice
         return fields.integer("rotary_dim") / head_dim
     if "partial_rotary_factor" in parameters:
         fields.keys("rope_share")
@@ -66,18 +72,21 @@ def _share(fields: Fields, parameters: dict[str, Any], head_dim: int) -> float:
 def _scaling(fields: Fields, parameters: dict[str, Any]) -> dict[str, Any] | None:
     kind = parameters.get("rope_type", parameters.get("type", "default"))
     kinds = common_rules().rope_kinds
-    if kind not in kinds:
-        missing = f"rotary positions of type `{kind}`"
+    if not isinstance(kind, str) or kind not in kinds:
+        missing = f"rotary positions of type `{printable(kind)}`"
         raise UnmodelledError(fields.source, f"class {fields.rules.name}", missing)
     if kinds[kind] is None:
         return None
     names = ("mscale", "mscale_all_dim", "beta_fast", "beta_slow")
     scaling: dict[str, Any] = {"kind": kinds[kind]}
-    if isinstance(parameters.get("factor"), int | float):
+    if parameters.get("factor") is not None:
         scaling["factor"] = fields.checked_number("rope_scaling.factor", parameters["factor"])
     scaling |= {name: parameters[name] for name in names if parameters.get(name) is not None}
-    if original := parameters.get("original_max_position_embeddings"):
-        scaling["original_positions"] = original
+    key = "original_max_position_embeddings"
+    if parameters.get(key) is not None:
+        scaling["original_positions"] = fields.checked_integer(
+            f"rope_scaling.{key}", parameters[key]
+        )
     return scaling
 
 
@@ -115,8 +124,9 @@ def _window(fields: Fields, layers: int) -> tuple[int | None, list[bool]]:
 
 
 def _slides(fields: Fields, kind: Any) -> bool:
-    if kind not in ("full_attention", "sliding_attention", "attention", "indexed_attention"):
-        missing = f"layers of type `{kind}` (`layer_types`)"
+    known = ("full_attention", "sliding_attention", "attention", "indexed_attention")
+    if kind not in (*known, *(("deepseek_sparse_attention",) if fields.rules.indexer else ())):
+        missing = f"layers of type `{printable(kind)}` (`layer_types`)"
         raise UnmodelledError(fields.source, f"class {fields.rules.name}", missing)
     return bool(kind == "sliding_attention")
 
@@ -149,6 +159,8 @@ def _without_rope(fields: Fields, layers: int, slides: Sequence[bool]) -> list[b
         return []
     listed = fields.listed("no_rope_layers", layers)
     if listed:  # 1 stands for a layer that has rotary positions
+        if not set(map(repr, listed)) <= {"0", "1"}:
+            raise fields.wrong("no_rope_layers", "must hold 0 or 1 for each layer")
         fields.used.add("no_rope_layer_interval")
         return [not rotated for rotated in listed]
     every = fields.integer("no_rope_layer_interval")

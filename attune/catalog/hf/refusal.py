@@ -26,7 +26,13 @@ class UnmodelledError(AttuneError):
 def kind_of(data: Mapping[str, Any]) -> str:
     """What a config calls itself: its model type, else its first architecture."""
     kind = data.get("model_type") or next(iter(architectures(data)), None)
-    return f"model_type `{kind}`" if kind else "this model"
+    return f"model_type `{printable(kind)}`" if kind else "this model"
+
+
+def printable(value: Any, longest: int = 60) -> str:
+    """`value` as one line of bounded length, whatever a file holds."""
+    text = str(value).encode("unicode_escape").decode("ascii")
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def architectures(data: Mapping[str, Any]) -> list[str]:
@@ -80,9 +86,11 @@ def _missing(data: Mapping[str, Any]) -> Iterator[str]:
     )
     if data.get("is_encoder_decoder") is True:
         yield "an encoder beside the decoder, and cross-attention"
+    harmless = known.ignored if known else {}
     for missing, keys in rules.keys.items():
         for key, value in data.items():
-            if _is_set(value) and any(_matches(key, pattern) for pattern in keys):
+            matches = any(_matches(key, pattern) for pattern in keys)
+            if matches and _is_set(value) and key not in harmless:
                 yield f"{missing} (`{key}`)"
     for missing, kinds in rules.layer_types.items():
         listed = data.get("layer_types")
@@ -94,7 +102,11 @@ def _missing(data: Mapping[str, Any]) -> Iterator[str]:
     for name in architectures(data):
         for missing, endings in rules.heads.items():
             if known is None or name not in known.architectures:
-                yield from (f"{missing} (`{name}`)" for ending in endings if name.endswith(ending))
+                yield from (
+                    f"{missing} (`{printable(name)}`)"
+                    for end in endings
+                    if re.search(f"{end}$", name)
+                )
 
 
 def _matches(key: str, pattern: str) -> bool:
@@ -107,12 +119,20 @@ def _is_set(value: Any) -> bool:
 
 def find_class(data: Mapping[str, Any]) -> ClassRules | None:
     """The rules of the class that a config names, by architecture, else by model type."""
+    kind = data.get("model_type")
+    fitting = [rules for rules in class_rules() if _fits(rules, data)]
+    fitting.sort(key=lambda rules: kind not in rules.model_types)
     for name in architectures(data):
-        for rules in class_rules():
+        for rules in fitting:
             if name in rules.architectures:
                 return rules
-    kind = data.get("model_type")
-    return next((rules for rules in class_rules() if kind in rules.model_types), None)
+    return next((rules for rules in fitting if kind in rules.model_types), None)
+
+
+def _fits(rules: ClassRules, data: Mapping[str, Any]) -> bool:
+    return all(
+        data.get(key, rules.defaults.get(key)) in values for key, values in rules.match.items()
+    )
 
 
 def the_class(data: Mapping[str, Any], source: str, *, whole: bool = True) -> ClassRules:
@@ -124,16 +144,18 @@ def the_class(data: Mapping[str, Any], source: str, *, whole: bool = True) -> Cl
     """
     rules, kind = find_class(data), data.get("model_type")
     if rules is None:
-        known = sorted(name for rules in class_rules() for name in rules.model_types)
-        raise UnmodelledError(source, kind_of(data), f"this class (known: {', '.join(known)})")
+        known = {name for rules in class_rules() for name in rules.model_types}
+        missing = f"this class (the rules of {len(known)} others are known)"
+        raise UnmodelledError(source, kind_of(data), missing)
     if kind is not None and kind not in rules.model_types:
         raise AttuneError(
-            f"{source}: fields `architectures` ({architectures(data)[0]}) and `model_type` "
-            f"({kind}) name two classes; the first goes with {' or '.join(rules.model_types)}"
+            f"{source}: fields `architectures` ({printable(architectures(data)[0])}) and "
+            f"`model_type` ({printable(kind)}) name two classes; the first goes with "
+            + " or ".join(rules.model_types)
         )
     names = architectures(data)
     if whole and names and not set(names) & set(rules.architectures):
-        missing = f"architecture `{names[0]}` (known: {', '.join(rules.architectures)})"
+        missing = f"architecture `{printable(names[0])}` (known: {', '.join(rules.architectures)})"
         raise UnmodelledError(source, kind_of(data), missing)
     return rules
 
@@ -147,4 +169,6 @@ def refuse_unknown_keys(unread: Mapping[str, Any], rules: ClassRules, source: st
     pattern = re.compile(common_rules().suspicious, re.IGNORECASE)
     for key, value in unread.items():
         if _is_set(value) and pattern.search(key):
-            raise UnmodelledError(source, f"class {rules.name}", f"field `{key}` ({value!r:.60})")
+            raise UnmodelledError(
+                source, f"class {rules.name}", f"field `{printable(key)}` ({printable(value)})"
+            )

@@ -46,6 +46,10 @@ class ClassRules(_Rules):
     source: str
     model_types: tuple[str, ...]
     architectures: tuple[str, ...]
+    match: Mapping[str, tuple[Any, ...]] = {}
+    """Keys, and their values, that tell this class from others of the same name."""
+    nested: Mapping[str, Mapping[str, str]] = {}
+    """Objects inside the config, and the key of each of their fields were it not nested."""
     defaults: Mapping[str, Any] = {}
     """Values that the class takes for absent keys."""
     fixed: Mapping[str, Any] = {}
@@ -59,6 +63,14 @@ class ClassRules(_Rules):
     `max_window_layers`."""
     no_rope: Literal["none", "interval", "full_attention"] = "none"
     """Layers without rotary position: every n-th, or those without a window."""
+    ffn: str = "ffn"
+    """Key, or meaning, of the size of the dense MLP."""
+    ffn_share: float = 1.0
+    """Share of the stated size of the dense MLP that each of its projections has."""
+    ffn_multiple: int | None = None
+    """The dense MLP in hidden sizes, where the config states none."""
+    per_layer: tuple[str, ...] = ()
+    """Keys that may hold one number per layer, all the same."""
     derived_head_dim: bool = False
     """The class divides the hidden size by the heads, whatever `head_dim` says."""
     latent: bool = False
@@ -95,7 +107,7 @@ class RefusalRules(_Rules):
     """What is missing, and the keys (`name` or a prefix `name*`) that need it."""
     layer_types: Mapping[str, tuple[str, ...]]
     heads: Mapping[str, tuple[str, ...]]
-    """What is missing, and the endings of architecture names that need it."""
+    """What is missing, and regular expressions of the end of architecture names that need it."""
     formats: Mapping[str, tuple[str, ...]]
     """Configs of other programs, and keys that tell them."""
 

@@ -14,6 +14,7 @@ from attune.layout.rules import (
     expert_overlap,
     experts,
     explicit,
+    framework,
     grid,
     interleaving,
     optimizer,
@@ -38,6 +39,7 @@ _FAMILIES = (
     optimizer,
     expert_overlap,
     device,
+    framework,
 )
 RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.RULES)
 """All rules, in the order in which the first broken one is named."""

@@ -28,9 +28,18 @@ class Setting:
 
     @classmethod
     def of(
-        cls, model: Model, cluster: Cluster, workload: Workload, framework: str = "megatron-core"
+        cls,
+        model: Model,
+        cluster: Cluster,
+        workload: Workload,
+        framework: str = "megatron-core",
+        framework_version: str | None = None,
     ) -> Setting:
-        """The setting of `model` on `cluster`, with the framework's own megatron-core."""
+        """The setting of `model` on `cluster`, with the megatron-core of the framework's version.
+
+        Raises:
+            AttuneError: no such framework, or a version of it that is not known.
+        """
         return cls(
             model=model,
             count=cluster.count,
@@ -38,7 +47,7 @@ class Setting:
             per_node=cluster.per_node,
             architecture=cluster.gpu.architecture,
             framework=framework,
-            version=load_framework_facts(framework).megatron_core,
+            version=load_framework_facts(framework).core_of(framework_version),
         )
 
     @cached_property

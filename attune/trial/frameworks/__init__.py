@@ -10,7 +10,14 @@ from attune.trial.frameworks.framework import Command, Framework
 
 __all__ = ["FRAMEWORKS", "Command", "Framework", "load_framework"]
 
-FRAMEWORKS = {"megatron-core": "attune.trial.frameworks.megatron_core:MegatronCore"}
+FRAMEWORKS = {
+    "megatron-core": "attune.trial.frameworks.megatron_core:MegatronCore",
+    "megatron-lm": "attune.trial.frameworks.megatron_lm:MegatronLM",
+    "megatron-bridge": "attune.trial.frameworks.megatron_bridge:MegatronBridge",
+    "miles": "attune.trial.frameworks.miles:Miles",
+    "slime": "attune.trial.frameworks.slime:Slime",
+    "command": "attune.trial.frameworks.template:CommandTemplate",
+}
 """Class of each framework by name."""
 
 

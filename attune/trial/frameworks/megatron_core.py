@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from attune.errors import AttuneError
@@ -10,18 +11,23 @@ from attune.trial.findings import Finding, classify
 from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.logs import Phase, Reading
+from attune.trial.script import shell_script
 from attune.trial.worker.config import Device, Options, WorkerConfig, environment
 from attune.trial.worker.log import (
     ECHO,
     PHASE,
     WorkerError,
     read_error,
+    read_held,
+    read_layer,
     read_memory,
     read_step,
 )
 from attune.trial.worker.refusal import HELD, find_model_reason, find_reason
 
 CONFIG = "worker.json"
+PARITY = "parity.jsonl"
+"""The parity probe's file in the trial directory."""
 _CLASSES = {
     "out_of_memory": "GPU_OOM",
     "diverged": "NAN",
@@ -44,7 +50,7 @@ class MegatronCore:
     def refuses(self, job: Job) -> str | None:
         # What needs Transformer Engine is known only where it runs; the worker says it there.
         config = _config(job)
-        return find_reason(config, job.cluster.count, transformer_engine=config.device == "cuda")
+        return find_reason(config, job.world, transformer_engine=config.device == "cuda")
 
     def refuses_model(self, job: Job) -> str | None:
         return find_model_reason(_config(job))
@@ -59,7 +65,16 @@ class MegatronCore:
             nodes=job.cluster.nodes,
         )
 
-    def reader(self) -> WorkerReader:
+    def run_block(self, job: Job) -> str:
+        command = self.prepare(job)
+        # Where attune lies on this machine is nobody else's matter.
+        kept = {k: v for k, v in command.environment.items() if k != "PYTHONPATH"}
+        return shell_script(replace(command, environment=kept), "python3", with_files=True)
+
+    def own_weights(self, job: Job) -> str | None:
+        return None  # they depend on seed and parameter name alone
+
+    def reader(self, job: Job | None = None) -> WorkerReader:
         return WorkerReader()
 
 
@@ -75,7 +90,7 @@ class WorkerReader:
             return Finding(log_class="SECONDARY", line=echo["message"])
         if error := read_error(line):
             return _finding(error)
-        return read_step(line) or read_memory(line)
+        return read_step(line) or read_memory(line) or read_held(line) or read_layer(line)
 
 
 def _finding(error: WorkerError) -> Finding:
@@ -110,9 +125,11 @@ def _config(job: Job) -> WorkerConfig:
     return WorkerConfig(
         model=job.model,
         workload=job.workload.model_copy(update={"rows": place}),
+        probe=job.probe,
         layout=job.layout,
         device=device,
         memory_gib=job.cluster.gpu.memory_gib if device == "cpu" else None,
+        parity_file=PARITY if job.parity else None,
         options=_options(job.worker_options),
     )
 

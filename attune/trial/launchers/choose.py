@@ -38,11 +38,8 @@ def choose_launcher(cluster: Cluster) -> tuple[str, str]:
     same = [part for part in installed if is_same(part, gpu)]
     if len(same) >= cluster.count:
         return "local", f"this machine has {len(same)} {gpu.name}"
-    if scheduler := find_scheduler():
-        raise AttuneError(
-            f"{scheduler} is here, but attune has no launcher for it yet; pass `--launcher local` "
-            "on a node with the GPUs, or `--launcher simulated` for predictions only"
-        )
+    if (scheduler := find_scheduler()) is not None:
+        return scheduler
     if installed:
         found = f"{len(installed)} x {installed[0].name}"
         raise AttuneError(
@@ -57,16 +54,18 @@ def choose_launcher(cluster: Cluster) -> tuple[str, str]:
     return "simulated", f"no {gpu.name} and no scheduler on this machine"
 
 
-def find_scheduler() -> str | None:
-    """Slurm, Kubernetes or Ray, if this machine can submit to one."""
+def find_scheduler() -> tuple[str, str] | None:
+    """The launcher of Slurm, Kubernetes or Ray, if this machine can submit to one, and why."""
+    if os.environ.get("SLURM_JOB_ID") and shutil.which("srun"):
+        return "slurm", f"attune runs in Slurm allocation {os.environ['SLURM_JOB_ID']}"
     if shutil.which("sbatch"):
-        return "Slurm (sbatch)"
+        return "slurm", "sbatch is on this machine"
+    if os.environ.get("RAY_ADDRESS") or Path("/tmp/ray/ray_current_cluster").exists():
+        return "ray", "a Ray cluster is reachable from this machine"
     config = os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
     in_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     if shutil.which("kubectl") and (in_pod or Path(config).exists()):
-        return "Kubernetes (kubectl)"
-    if os.environ.get("RAY_ADDRESS") or Path("/tmp/ray/ray_current_cluster").exists():
-        return "Ray"
+        return "kubernetes", "kubectl and a way to its cluster are on this machine"
     return None
 
 

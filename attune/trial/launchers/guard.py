@@ -1,7 +1,10 @@
 """Runs a program so that nothing of it outlives its parent: started by path, standard library only.
 
 `guard.py supervise GRACE_S PROGRAM ...` keeps the program while its own standard input is open;
-`guard.py rank FOLDER PROGRAM ...` becomes the program of one rank, logging to FOLDER/rank-N.log.
+`guard.py keep GRACE_S PROGRAM ...` keeps it while its own parent lives;
+`guard.py log FILE PROGRAM ...` becomes the program, logging to FILE;
+`guard.py rank FOLDER PROGRAM ...` does so for one rank, logging to FOLDER/rank-N.log;
+`guard.py tell PROGRAM ...` runs the program of one rank and names the rank before each line.
 torchrun puts each rank into a session of its own, so a signal to a process group does not reach
 them: the supervisor adopts every descendant and ends them by walking /proc.
 """
@@ -49,10 +52,17 @@ def end_descendants() -> None:
         time.sleep(0.02)
 
 
-def supervise(grace_s: float, program: list[str]) -> int:
-    """Exit code of the program; it is ended on SIGTERM, or when the parent is gone."""
+def supervise(grace_s: float, program: list[str], *, lifeline: bool) -> int:
+    """Exit code of the program; it is ended on SIGTERM, or when the parent is gone.
+
+    Args:
+        grace_s: how long the program may take to end after SIGTERM.
+        program: what to run.
+        lifeline: whether the end of standard input also says that the parent is gone.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     parent = os.getppid()
+    watched = [0] if lifeline else []
     awake, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -62,7 +72,7 @@ def supervise(grace_s: float, program: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     child = subprocess.Popen(program, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
     while child.poll() is None:
-        ready, _, _ = select.select([0, awake], [], [], 1.0)
+        ready, _, _ = select.select([*watched, awake], [], [], 1.0)
         if awake in ready:
             os.read(awake, 4096)
         if 0 in ready or os.getppid() != parent:
@@ -77,19 +87,41 @@ def supervise(grace_s: float, program: list[str]) -> int:
     return -signal.SIGKILL if code is None else code
 
 
-def become_rank(folder: str, program: list[str]) -> None:
-    """Replace this process by the program, with its output in the log of its rank."""
+def tell(program: list[str]) -> int:
+    """Exit code of the program; each line of its output is written after `attune-rank N|`."""
     die_with_parent()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    log = os.open(Path(folder) / f"rank-{int(os.environ['RANK'])}.log", flags, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    prefix = f"attune-rank {int(os.environ['RANK'])}|".encode()
+    child = subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=die_with_parent
+    )
+    assert child.stdout is not None
+    for line in child.stdout:
+        # One write a line: the ranks of a node share this output.
+        os.write(1, prefix + line.rstrip(b"\n") + b"\n")
+    return child.wait()
+
+
+def become(log: Path, program: list[str]) -> None:
+    """Replace this process by the program, with its output in the log."""
+    die_with_parent()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     os.execvp(program[0], program)
 
 
+def main(mode: str, place: str, *program: str) -> int:
+    """Exit code of the program; minus the signal where a signal ended it."""
+    if mode == "log":
+        become(Path(place), list(program))
+    if mode == "rank":
+        become(Path(place) / f"rank-{int(os.environ['RANK'])}.log", list(program))
+    if mode == "tell":
+        return tell([place, *program])
+    return supervise(float(place), list(program), lifeline=mode == "supervise")
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "rank":
-        become_rank(sys.argv[2], sys.argv[3:])
-    status = supervise(float(sys.argv[2]), sys.argv[3:])
+    status = main(*sys.argv[1:])
     # A negative status is a signal; the shell's convention carries it through an exit code.
     os._exit(status if status >= 0 else 128 - status)

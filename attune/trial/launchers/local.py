@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import platform
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +20,8 @@ from attune.trial.frameworks.framework import Command
 from attune.trial.job import Job
 from attune.trial.launchers.choose import installed_gpus, is_same
 from attune.trial.launchers.launcher import State
+from attune.trial.launchers.node_script import write_node_script
+from attune.trial.launchers.record import begin_launch, finish_launch, read_launch
 from attune.trial.result import Provenance
 
 _GUARD = Path(__file__).with_name("guard.py")
@@ -43,13 +48,14 @@ class LocalHandle:
 
     def poll(self) -> State:
         code = self._guard.poll()
+        nodes = (platform.node(),)
         if code is None:
-            return State(running=True)
+            return State(running=True, nodes=nodes)
         if self._ended is None:
             self._ended = time.monotonic()
             assert self._guard.stdin is not None
             self._guard.stdin.close()
-        return State(running=False, exit_code=128 - code if code > 128 else code)
+        return State(running=False, exit_code=128 - code if code > 128 else code, nodes=nodes)
 
     def cancel(self) -> None:
         if self.poll().running:
@@ -74,14 +80,13 @@ class LocalLauncher:
 
     name = "local"
     provenance: Provenance = "measured"
+    queue_limit_s = math.inf
+
+    def excluding(self, nodes: tuple[str, ...]) -> LocalLauncher:
+        return self
 
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
-        missing = [module for module in ("torch", *modules) if not _installed(module)]
-        if missing:
-            raise AttuneError(
-                f"training on this machine needs {', '.join(dict.fromkeys(missing))}, "
-                "which is not installed here; run `pip install attune[train]`"
-            )
+        refuse_missing(modules)
         if job.cluster.nodes > 1:
             raise AttuneError(
                 f"the local launcher runs one node, but {job.cluster.count} "
@@ -94,9 +99,10 @@ class LocalLauncher:
     def start(self, job: Job, command: Command, directory: Path) -> LocalHandle:
         logs = directory.resolve() / "logs"
         logs.mkdir(parents=True, exist_ok=True)
+        record = begin_launch(self.name, directory)
         with (logs / "launcher.log").open("ab") as output:
             guard = subprocess.Popen(
-                [*_guarded("supervise", str(_GRACE_S)), *_torchrun(command, logs)],
+                _words(command, directory.resolve()),
                 cwd=directory,
                 env=_environment(command),
                 stdin=subprocess.PIPE,
@@ -104,7 +110,28 @@ class LocalLauncher:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return LocalHandle(guard, logs)
+        try:
+            finish_launch(record, str(guard.pid), directory)
+            return LocalHandle(guard, logs)
+        except BaseException:
+            guard.kill()
+            guard.wait()
+            raise
+
+    def attach(self, job: Job, directory: Path) -> None:
+        """The guard ends with the attune that started it; waits until it has."""
+        record = read_launch(self.name, directory)
+        end = time.monotonic() + _GRACE_S + 10
+        while record and record.job_id and _guards(record.job_id) and time.monotonic() < end:
+            time.sleep(0.05)
+
+
+def _guards(process: str) -> bool:
+    """Whether that process is a guard: its number may be another's by now."""
+    try:
+        return _GUARD.name.encode() in Path(f"/proc/{int(process)}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return False
 
 
 def _check_gpus(cluster: Cluster) -> None:
@@ -120,6 +147,20 @@ def _check_gpus(cluster: Cluster) -> None:
         )
 
 
+def refuse_missing(modules: tuple[str, ...]) -> None:
+    """See that this Python, which the ranks run by, has these modules and torch.
+
+    Raises:
+        AttuneError: it has not.
+    """
+    missing = [module for module in ("torch", *modules) if not _installed(module)]
+    if missing:
+        raise AttuneError(
+            f"training on this machine needs {', '.join(dict.fromkeys(missing))}, "
+            "which is not installed here; run `pip install attune[train]`"
+        )
+
+
 def _installed(module: str) -> bool:
     with contextlib.suppress(ModuleNotFoundError):
         return find_spec(module) is not None
@@ -132,6 +173,27 @@ def _environment(command: Command) -> dict[str, str]:
 
 def _guarded(*words: str) -> list[str]:
     return [sys.executable, "-I", str(_GUARD), *words]
+
+
+def _words(command: Command, directory: Path) -> list[str]:
+    """The guard with what it keeps below it."""
+    kept = _guarded("supervise", str(_GRACE_S))
+    logs = directory / "logs"
+    if command.starter == "program":
+        logged = _guarded("log", str(logs / "node-0.log"))
+        return [*kept, *logged, sys.executable, *command.argv]
+    if command.starter == "ray_driver":
+        # The script becomes the guard.
+        script = write_node_script(command, directory, python=sys.executable, mode="supervise")
+        return ["env", "ATTUNE_HEAD=127.0.0.1", f"ATTUNE_PORT={_free_port()}", "sh", str(script)]
+    return [*kept, *_torchrun(command, logs)]
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
 def _torchrun(command: Command, logs: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,15 +81,22 @@ class SimulatedLauncher:
 
     name = "simulated"
     provenance: Provenance = "predicted"
+    queue_limit_s = math.inf
 
     def __init__(self, fault: Fault | None = None) -> None:
         self._fault = fault
 
+    def excluding(self, nodes: tuple[str, ...]) -> SimulatedLauncher:
+        return self
+
     def check(self, job: Job, modules: tuple[str, ...]) -> None:
         """Needs no module; a framework that no stand-in plays is refused."""
-        load_voice(job.framework)
+        load_voice(job)
 
     def start(self, job: Job, command: Command, directory: Path) -> SimulatedHandle:
         logs = directory / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         return SimulatedHandle(job, lines_of(job, self._fault), logs)
+
+    def attach(self, job: Job, directory: Path) -> None:
+        """A played run ends with the process that plays it."""

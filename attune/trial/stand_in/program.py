@@ -62,8 +62,12 @@ def lines_of(job: Job, fault: Fault | None = None) -> Iterator[Line]:
     """The lines of a played run; a layout that the framework rejects is refused at the start."""
     from attune.layout.rules import Setting, broken_rules
 
-    voice = load_voice(job.framework)
-    setting = Setting.of(job.model, job.cluster, job.workload)
+    voice = load_voice(job)
+    if job.probe is not None:
+        from attune.trial.stand_in.probes import play_probe
+
+        return play_probe(job, job.probe, voice)
+    setting = Setting.of(job.model, job.cluster, job.workload, job.framework, job.setup.version)
     refused = [b for b in broken_rules(setting, job.layout) if not b.rule.silent]
     if refused:
         return refuse(job, voice, refused[0].message)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Protocol
 
 from attune.errors import AttuneError
+from attune.trial.job import Job
 from attune.trial.result import RankMemory, Step
 from attune.trial.worker.log import (
     WorkerError,
@@ -77,17 +79,29 @@ class WorkerVoice:
         return write_echo(rank, message)
 
 
-_VOICES: dict[str, type[Voice]] = {"megatron-core": WorkerVoice}
+_VOICES = {
+    "megatron-lm": "voices_megatron:MegatronVoice",
+    "megatron-bridge": "voices_megatron:BridgeVoice",
+    "miles": "voices_ray:MilesVoice",
+    "slime": "voices_ray:SlimeVoice",
+    "command": "voices_pattern:PatternVoice",
+}
+"""Module and class of the voices that need the job."""
 
 
-def load_voice(framework: str) -> Voice:
-    """The voice of a framework.
+def load_voice(job: Job) -> Voice:
+    """The voice of the job's framework.
 
     Raises:
         AttuneError: the stand-in cannot play it.
     """
-    if framework not in _VOICES:
+    if job.framework == "megatron-core":
+        return WorkerVoice()
+    if job.framework not in _VOICES:
         raise AttuneError(
-            f"no stand-in plays framework `{framework}`; there are: {', '.join(_VOICES)}"
+            f"no stand-in plays framework `{job.framework}`; there are: megatron-core, "
+            f"{', '.join(_VOICES)}"
         )
-    return _VOICES[framework]()
+    module, _, kind = _VOICES[job.framework].partition(":")
+    voice: Voice = getattr(import_module(f"attune.trial.stand_in.{module}"), kind)(job)
+    return voice

@@ -10,9 +10,31 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from attune.catalog import Model
 from attune.errors import AttuneError
 from attune.layout import Layout
+from attune.trial.probe import Probe
 from attune.workload import Workload
 
 Device = Literal["cpu", "cuda"]
+Fault = Literal[
+    "layer_dropped",
+    "layers_reordered",
+    "loss_group",
+    "loss_summed",
+    "norm_gradients_not_reduced",
+    "auxiliary_loss",
+    "learning_rate",
+    "warmup",
+    "decay_on_norms",
+    "beta2",
+    "clip_off",
+    "expert_frozen",
+    "rows_reordered",
+    "dropout",
+    "bf16_gradients",
+    "mask_shifted",
+    "context_scrambled",
+    "rope_gradients_lost",
+]
+"""Mistakes that train another model; `attune.trial.worker.faults` says what each is."""
 
 
 class Options(BaseModel):
@@ -22,6 +44,8 @@ class Options(BaseModel):
 
     learning_rate_scale: float = Field(1.0, gt=0)
     """Multiplies the learning rate of every step: 1.02 is a run that trains another model."""
+    fault: Fault | None = None
+    """A planted mistake, which the checks of a candidate arm must find."""
     fail_at_step: int | None = None
     """Rank 0 raises an exception at this step."""
     hang_at_step: int | None = None
@@ -43,6 +67,11 @@ class WorkerConfig(BaseModel):
     """On `cpu`, memory that each rank may take beyond its baseline; None sets no limit."""
     steps_file: str | None = None
     """Path of a JSON-lines file that receives every step; None writes none."""
+    probe: Probe | None = None
+    """What is measured instead of a trial; None trains."""
+    parity_file: str | None = None
+    """Path of a JSON-lines file that receives the norm of every tensor's gradient and update after
+    the first two steps; None leaves the probe off, as timed runs need it."""
     options: Options = Options()
 
     def text(self) -> str:

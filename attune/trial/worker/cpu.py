@@ -42,6 +42,8 @@ def _on_cpu(make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def made(*arguments: Any, **named: Any) -> torch.Tensor:
         if named.get("device") == "cuda":
             named["device"] = "cpu"
+        # Positions of a context-parallel rank are copied from pinned memory.
+        named.pop("pin_memory", None)
         return make(*arguments, **named)
 
     return made

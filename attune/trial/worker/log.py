@@ -1,6 +1,7 @@
 """The worker's log: how each line is written, and how it is read back.
 
-One line an event, `attune <event> | name value | ...`. Steps come from the first tensor- and
+One line an event, `attune <event> | name value | ...`. A probe adds what its rank holds, or the
+time of each kind of layer. Steps come from the first tensor- and
 data-parallel rank of the last pipeline stage; memory from every rank, once, at the end or at the
 error; an error from every rank that failed by itself. A rank that only lost its peer says
 `attune echo`, which decides nothing.
@@ -12,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from attune.trial.result import RankMemory, Step
+from attune.trial.result import HeldMemory, LayerPass, RankMemory, Step
 
 ErrorKind = Literal["out_of_memory", "diverged", "illegal_layout", "exception"]
 Phase = Literal["start", "build", "forward", "backward", "optimizer", "end"]
@@ -29,6 +30,14 @@ MEMORY = re.compile(
     r"attune memory \| rank (?P<rank>\d+) \| stage (?P<stage>\d+) \| "
     rf"allocated_gib (?P<allocated_gib>{_NUMBER}) \| "
     rf"reserved_gib (?P<reserved_gib>{_NUMBER}) \| host_gib (?P<host_gib>{_NUMBER})"
+)
+HELD = re.compile(
+    r"attune held \| rank (?P<rank>\d+) \| stage (?P<stage>\d+) \| part (?P<part>\w+) \| "
+    rf"gib (?P<gib>{_NUMBER})"
+)
+LAYER = re.compile(
+    rf"attune layer \| kind (?P<kind>\w+) \| forward_s (?P<forward_s>{_NUMBER}) \| "
+    rf"backward_s (?P<backward_s>{_NUMBER}) \| spread_percent (?P<spread_percent>{_NUMBER})"
 )
 ERROR = re.compile(
     r"attune error \| rank (?P<rank>\d+) \| stage (?P<stage>\d+) \| phase (?P<phase>\w+) \| "
@@ -94,6 +103,34 @@ def read_memory(line: str) -> RankMemory | None:
     if match is None:
         return None
     return RankMemory.model_validate(match.groupdict())
+
+
+def write_held(held: HeldMemory) -> str:
+    """The line of what a probed rank holds of one part."""
+    return (
+        f"attune held | rank {held.rank} | stage {held.stage} | part {held.part} | "
+        f"gib {held.gib:.6f}"
+    )
+
+
+def read_held(line: str) -> HeldMemory | None:
+    """What a probed rank holds of one part, as `line` reports, or None."""
+    match = HELD.search(line)
+    return None if match is None else HeldMemory.model_validate(match.groupdict())
+
+
+def write_layer(layer: LayerPass) -> str:
+    """The line of one kind of layer that was timed."""
+    return (
+        f"attune layer | kind {layer.kind} | forward_s {layer.forward_s:.9g} | "
+        f"backward_s {layer.backward_s:.9g} | spread_percent {layer.spread_percent:.3f}"
+    )
+
+
+def read_layer(line: str) -> LayerPass | None:
+    """The timed layer that `line` reports, or None."""
+    match = LAYER.search(line)
+    return None if match is None else LayerPass.model_validate(match.groupdict())
 
 
 def write_error(error: WorkerError) -> str:

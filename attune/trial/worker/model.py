@@ -9,13 +9,20 @@ import torch
 from megatron.core import parallel_state
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
 from megatron.core.models.gpt.gpt_model import GPTModel
+from megatron.core.transformer import multi_latent_attention
 from megatron.core.transformer.moe import moe_utils
-from megatron.core.transformer.transformer_config import TransformerConfig
+from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
 
-from attune.catalog import Experts
+from attune.catalog import Experts, Model
+from attune.catalog.model import Latent, RopeScaling
 from attune.layout.pipeline_layout import expand
+from attune.trial.worker import faults
 from attune.trial.worker.config import WorkerConfig
-from attune.trial.worker.layers import RootMeanSquareNorm, ScaledDotProductAttention
+from attune.trial.worker.layers import (
+    ReplicatedLinear,
+    RootMeanSquareNorm,
+    ScaledDotProductAttention,
+)
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -38,9 +45,9 @@ def transformer_config(config: WorkerConfig) -> TransformerConfig:
     Raises:
         ValueError, AssertionError: Megatron rejects the combination.
     """
-    return TransformerConfig(
-        **_shape(config), **_parallelism(config), **_numerics(config), **_recompute(config)
-    )
+    make = MLATransformerConfig if config.model.latent else TransformerConfig
+    settings = _shape(config) | _parallelism(config) | _numerics(config) | _recompute(config)
+    return make(**faults.spoil_transformer(config.options.fault, settings))
 
 
 def _shape(config: WorkerConfig) -> dict[str, Any]:
@@ -65,7 +72,40 @@ def _shape(config: WorkerConfig) -> dict[str, Any]:
         # from attune.trial.worker.weights.
         "init_method": _leave,
         "output_layer_init_method": _leave,
+        **(_latent(model, model.latent) if model.latent else {}),
         **(_experts(config, model.experts) if model.experts else {}),
+    }
+
+
+def _latent(model: Model, latent: Latent) -> dict[str, Any]:
+    """Multi-head latent attention, whose positions megatron-core builds inside each layer."""
+    return {
+        "q_lora_rank": latent.q_rank,
+        "kv_lora_rank": latent.kv_rank,
+        "qk_head_dim": latent.nope_dim,
+        "qk_pos_emb_head_dim": latent.rope_dim,
+        "v_head_dim": latent.value_dim,
+        "rope_type": "rope",
+        # The config divides by it even where positions are not stretched.
+        "rotary_scaling_factor": 1.0,
+        "rotary_base": model.rope_base,
+        **(_yarn(model.rope_scaling) if model.rope_scaling else {}),
+    }
+
+
+def _yarn(scaling: RopeScaling) -> dict[str, Any]:
+    """Stretched positions; what is not given keeps megatron-core's value."""
+    given = {
+        "original_max_position_embeddings": scaling.original_positions,
+        "mscale": scaling.mscale,
+        "mscale_all_dim": scaling.mscale_all_dim,
+        "beta_fast": scaling.beta_fast,
+        "beta_slow": scaling.beta_slow,
+    }
+    return {
+        "rope_type": "yarn",
+        "rotary_scaling_factor": scaling.factor,
+        **{name: value for name, value in given.items() if value is not None},
     }
 
 
@@ -98,6 +138,7 @@ def _parallelism(config: WorkerConfig) -> dict[str, Any]:
     return {
         "tensor_model_parallel_size": layout.tp,
         "sequence_parallel": layout.sequence_parallel,
+        "context_parallel_size": layout.cp,
         "pipeline_model_parallel_size": layout.pp,
         "virtual_pipeline_model_parallel_size": chunks if chunks > 1 else None,
         "pipeline_model_parallel_layout": layout.pipeline_layout,
@@ -124,7 +165,8 @@ def _numerics(config: WorkerConfig) -> dict[str, Any]:
         "bias_activation_fusion": cuda and config.model.gated,
         "bias_dropout_fusion": cuda,
         "masked_softmax_fusion": False,
-        "apply_rope_fusion": has_transformer_engine(),
+        # With latent attention it takes stretched positions (MLATransformerConfig).
+        "apply_rope_fusion": has_transformer_engine() and not config.model.latent,
         "gradient_accumulation_fusion": False,
         "persist_layer_norm": False,
     }
@@ -159,14 +201,33 @@ def build_chunks(config: WorkerConfig, transformer: TransformerConfig) -> list[G
 def _build_chunk(
     config: WorkerConfig, transformer: TransformerConfig, chunk: int | None
 ) -> GPTModel:
-    model, virtual = config.model, {"ignore_virtual": chunk is None, "vp_stage": chunk}
+    virtual = {"ignore_virtual": chunk is None, "vp_stage": chunk}
+    return build_part(
+        config,
+        transformer,
+        chunk,
+        first=parallel_state.is_pipeline_first_stage(**virtual),
+        last=parallel_state.is_pipeline_last_stage(**virtual),
+    )
+
+
+def build_part(
+    config: WorkerConfig,
+    transformer: TransformerConfig,
+    chunk: int | None,
+    *,
+    first: bool,
+    last: bool,
+) -> GPTModel:
+    """One chunk of the model; with the embedding if `first`, with the head if `last`."""
+    model = config.model
     return GPTModel(
         config=transformer,
-        transformer_layer_spec=_block(transformer, chunk),
+        transformer_layer_spec=_block(config, transformer, chunk),
         vocab_size=model.padded_vocabulary(config.layout.tp),
         max_sequence_length=config.workload.row_tokens,
-        pre_process=parallel_state.is_pipeline_first_stage(**virtual),
-        post_process=parallel_state.is_pipeline_last_stage(**virtual),
+        pre_process=first,
+        post_process=last,
         position_embedding_type="rope",
         rotary_percent=model.rope_share,
         rotary_base=model.rope_base,
@@ -175,25 +236,37 @@ def _build_chunk(
     )
 
 
-def _block(transformer: TransformerConfig, chunk: int | None) -> Any:
+def _block(config: WorkerConfig, transformer: TransformerConfig, chunk: int | None) -> Any:
     engine = has_transformer_engine()
     block = get_gpt_decoder_block_spec(
         transformer, use_transformer_engine=engine, normalization="RMSNorm", vp_stage=chunk
     )
     if not engine:
         _without_transformer_engine(block, transformer)
+    for layer in block.layer_specs:
+        faults.spoil_layer(config.options.fault, layer)
     return block
 
 
 def _without_transformer_engine(block: Any, transformer: TransformerConfig) -> None:
-    """Puts the worker's own norm, and on CUDA torch's attention, into a local layer spec."""
+    """Puts the worker's own norms, and where it is needed its attention, into a local layer spec.
+
+    Megatron's attention knows neither context parallelism nor latent heads, and is slow on CUDA.
+    """
     # Without Transformer Engine megatron-core 0.16 uses this name but does not define it.
     vars(moe_utils).setdefault("te_general_gemm", None)
+    # Its latent attention asks for this class by name, to have a projection whole on every rank.
+    multi_latent_attention.TELinear = ReplicatedLinear
+    latent = transformer.multi_latent_attention
+    own_attention = torch.cuda.is_available() or transformer.context_parallel_size > 1 or latent
     block.layer_norm = RootMeanSquareNorm
     for layer in block.layer_specs:
         parts, attention = layer.submodules, layer.submodules.self_attention.submodules
         parts.input_layernorm = parts.pre_mlp_layernorm = RootMeanSquareNorm
         if transformer.qk_layernorm:
-            attention.q_layernorm = attention.k_layernorm = RootMeanSquareNorm
-        if torch.cuda.is_available():
+            attention.q_layernorm = RootMeanSquareNorm
+            setattr(attention, "kv_layernorm" if latent else "k_layernorm", RootMeanSquareNorm)
+        if latent:
+            attention.linear_q_down_proj = attention.linear_kv_down_proj = ReplicatedLinear
+        if own_attention:
             attention.core_attention = ScaledDotProductAttention

@@ -43,9 +43,21 @@ def build_optimization(
     transformer.finalize_model_grads_func = finalize_model_grads
     _tell_overlap(config, transformer, wrapped)
     optimizer = get_megatron_optimizer(
-        _optimizer_config(config), wrapped, use_gloo_process_groups=False
+        _optimizer_config(config),
+        wrapped,
+        # None spares biases and norms the weight decay, as Megatron does; {} spares nothing.
+        config_overrides={} if config.options.fault == "decay_on_norms" else None,
+        use_gloo_process_groups=False,
     )
     return Optimization(chunks=wrapped, optimizer=optimizer, schedule=_schedule(config, optimizer))
+
+
+def accumulate_gradients(
+    config: WorkerConfig, transformer: TransformerConfig, chunk: GPTModel
+) -> DistributedDataParallel:
+    """A chunk whose backward pass adds to gradient buffers, as in training; none is reduced."""
+    _mark_routed_experts([chunk])
+    return _wrap(config, transformer, [chunk])[0]
 
 
 def _mark_routed_experts(chunks: list[GPTModel]) -> None:

@@ -14,7 +14,6 @@ LOCAL_RECOMPUTE = ("core_attn", "mlp", "moe", "shared_experts")
 
 
 HELD: dict[str, Any] = {
-    "cp": 1,
     "optimizer_offload": 0.0,
     "overlap_experts": False,
     "cuda_graphs": False,
@@ -74,8 +73,10 @@ def _grid(config: WorkerConfig, world: int) -> Iterator[str]:
 
 def _model(config: WorkerConfig) -> Iterator[str]:
     model = config.model
-    if model.latent or model.indexer:
-        yield f"does not support multi-head latent attention yet ({model.id})"
+    if model.indexer:
+        yield f"does not support the sparse-attention indexer yet ({model.id})"
+    if model.latent and model.rope_scaling and model.rope_scaling.kind != "yarn":
+        yield f"stretches the positions of latent attention by yarn alone ({model.id})"
     if model.sinks or model.window:
         yield f"does not support attention sinks and sliding windows yet ({model.id})"
     if model.peculiarities:
@@ -92,8 +93,16 @@ def _workload(config: WorkerConfig) -> Iterator[str]:
 
 def _layout(config: WorkerConfig) -> Iterator[str]:
     layout = config.layout
-    if layout.cp > 1:
-        yield f"does not support context parallelism yet (cp={layout.cp})"
+    if config.model.latent and layout.tp > 1 and not layout.sequence_parallel:
+        yield (
+            f"needs sequence parallelism for latent attention on TP {layout.tp}: without it "
+            "megatron-core loses gradients of the rotated keys"
+        )
+    if layout.cp > 1 and config.workload.row_tokens % (2 * layout.cp):
+        yield (
+            f"cuts a row into 2 x CP = {2 * layout.cp} chunks, which its "
+            f"{config.workload.row_tokens} tokens do not give"
+        )
     for name in (
         "overlap_experts",
         "overlap_tensor",

@@ -12,8 +12,9 @@ import torch
 from megatron.core import parallel_state, tensor_parallel
 
 from attune.rows.feed import Feed, open_feed
-from attune.trial.worker import cpu, memory
-from attune.trial.worker.config import WorkerConfig
+from attune.trial.probe import LayerProbe, MemoryProbe
+from attune.trial.worker import cpu, faults, memory
+from attune.trial.worker.config import Device, WorkerConfig
 from attune.trial.worker.model import (
     build_chunks,
     chunk_count,
@@ -21,6 +22,8 @@ from attune.trial.worker.model import (
     transformer_config,
 )
 from attune.trial.worker.optimization import build_optimization
+from attune.trial.worker.probe_layers import probe_layers
+from attune.trial.worker.probe_memory import join_fake_group, probe_memory
 from attune.trial.worker.progress import Progress
 from attune.trial.worker.refusal import refuse_unsupported
 from attune.trial.worker.training import Training
@@ -36,24 +39,25 @@ def run(config: WorkerConfig) -> int:
 
     Whatever goes wrong ends as one line of attune.trial.worker.log and exit code 1.
     """
+    probe = config.probe if isinstance(config.probe, MemoryProbe) else None
     progress = Progress(
-        rank=int(os.environ["RANK"]),
-        steps=config.workload.steps,
+        rank=probe.rank if probe else int(os.environ["RANK"]),
+        steps=probe.steps if probe else config.workload.steps,
         steps_file=config.steps_file,
     )
+    world = probe.world if probe else int(os.environ["WORLD_SIZE"])
     baseline = None
     try:
         progress.enter("start")
-        _die_with_parent()
-        refuse_unsupported(config, int(os.environ["WORLD_SIZE"]), has_transformer_engine())
-        device = _prepare_device(config)
-        _make_process_groups(config)
+        refuse_unsupported(config, world, has_transformer_engine())
+        device = start_rank(config.device, probe)
+        make_model_parallel(config)
         progress.stage = parallel_state.get_pipeline_model_parallel_rank()
-        progress.writes_steps = _is_first_of_last_stage()
+        progress.speaks = progress.speaks or probe is not None
         # Opened before the baseline: the libraries that read rows are no memory of the model.
         feed = open_feed(config.workload, config.model.vocabulary)
         baseline = _baseline(config)
-        _train(config, feed, device, progress)
+        _work(config, feed, device, progress)
     except Exception as error:
         memory.lift_limit()
         progress.log_failure(error)
@@ -66,14 +70,45 @@ def run(config: WorkerConfig) -> int:
     return 0
 
 
-def _train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
+def _work(
+    config: WorkerConfig,
+    feed: Feed,
+    device: torch.device,
+    progress: Progress,
+) -> None:
+    """Trains, or measures what the configuration asks for instead."""
+    if isinstance(config.probe, MemoryProbe):
+        probe_memory(config, config.probe, feed, device, progress)
+    elif isinstance(config.probe, LayerProbe):
+        probe_layers(config, config.probe, device, progress)
+    else:
+        train(config, feed, device, progress)
+
+
+def train(config: WorkerConfig, feed: Feed, device: torch.device, progress: Progress) -> None:
+    """Builds the model and trains every step, in process groups that are made."""
     progress.enter("build")
+    progress.writes_steps = _is_first_of_last_stage()
+    config = faults.mistaken(config)
     transformer = transformer_config(config)
     chunks = build_chunks(config, transformer)
-    initialize_weights(chunks, config.model, config.workload.seed)
+    initialize_weights(chunks, config.model, config.workload.seed, config.options.fault)
+    faults.spoil_model(config.options.fault, chunks)
     training = Training(config, feed, build_optimization(config, transformer, chunks), device)
     training.run(progress)
     progress.enter("end")
+
+
+def start_rank(kind: Device, probe: MemoryProbe | None = None) -> torch.device:
+    """This rank's device and its connection to the others, which a memory probe only plays."""
+    _die_with_parent()
+    device = _prepare_device(kind)
+    if probe is not None:
+        join_fake_group(probe)
+        return device
+    backend = "gloo" if kind == "cpu" else "nccl"
+    torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
+    return device
 
 
 def _die_with_parent() -> None:
@@ -81,8 +116,8 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _prepare_device(config: WorkerConfig) -> torch.device:
-    if config.device == "cpu":
+def _prepare_device(kind: Device) -> torch.device:
+    if kind == "cpu":
         memory.small_thread_stacks()
         torch.set_num_threads(1)
         cpu.prepare_megatron_for_cpu()
@@ -92,10 +127,9 @@ def _prepare_device(config: WorkerConfig) -> torch.device:
     return device
 
 
-def _make_process_groups(config: WorkerConfig) -> None:
+def make_model_parallel(config: WorkerConfig) -> None:
+    """Megatron's process groups of the layout."""
     layout, chunks = config.layout, chunk_count(config)
-    backend = "gloo" if config.device == "cpu" else "nccl"
-    torch.distributed.init_process_group(backend, timeout=_COLLECTIVE_TIMEOUT)
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=layout.tp,
         pipeline_model_parallel_size=layout.pp,
@@ -114,7 +148,7 @@ def _is_first_of_last_stage() -> bool:
     return (
         parallel_state.get_pipeline_model_parallel_rank() == last
         and parallel_state.get_tensor_model_parallel_rank() == 0
-        and parallel_state.get_data_parallel_rank() == 0
+        and parallel_state.get_data_parallel_rank(with_context_parallel=True) == 0
     )
 
 

@@ -15,8 +15,11 @@ from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
 from attune.rows.feed import Feed
 from attune.trial.result import Step
 from attune.trial.worker.config import WorkerConfig
+from attune.trial.worker.context import places_here
 from attune.trial.worker.failure import DivergenceError
+from attune.trial.worker.faults import StepFaults
 from attune.trial.worker.optimization import Optimization
+from attune.trial.worker.parity import PROBED_STEPS, Probe
 from attune.trial.worker.progress import Progress
 from attune.trial.worker.rows import Microbatch, loss_of_rows, to_device
 
@@ -37,7 +40,10 @@ class Training:
         self.microbatches = config.workload.global_batch // (
             config.layout.rows_per_microbatch * self.ranks
         )
-        self.mask = _causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
+        self.faults = StepFaults(config, optimization.chunks)
+        self.places = places_here(config.workload.row_tokens)
+        self.probe = Probe(config, optimization) if config.parity_file else None
+        self.mask = causal_mask(config.workload.row_tokens) if device.type == "cpu" else None
 
     def run(self, progress: Progress) -> None:
         """Trains every step of the workload.
@@ -46,19 +52,24 @@ class Training:
             DivergenceError: loss or gradient norm is not finite.
         """
         for step in range(self.config.workload.steps):
-            progress.enter("forward", step)
-            started = time.perf_counter()
-            self._play_fault(step)
-            rate = self.optimizer.param_groups[0]["lr"]
-            loss = self._forward_backward(step)
-            progress.enter("optimizer", step)
-            norm = self._update()
-            self._wait(started)
-            seconds = time.perf_counter() - started
-            done = Step(step=step, seconds=seconds, loss=loss, grad_norm=norm)
-            if loss is not None:
-                progress.log_step(done, rate)
-            _check_finite(done)
+            _check_finite(self.step(step, progress))
+
+    def step(self, step: int, progress: Progress) -> Step:
+        """One step: forward and backward passes of all microbatches, then the update."""
+        progress.enter("forward", step)
+        started = time.perf_counter()
+        self._play_fault(step)
+        rate = self.optimizer.param_groups[0]["lr"]
+        loss = self._forward_backward(step)
+        progress.enter("optimizer", step)
+        self.faults.before_update()
+        norm = self._probed_update(step, loss) if self._probes(step) else self._update()
+        self._wait(started)
+        seconds = time.perf_counter() - started
+        done = Step(step=step, seconds=seconds, loss=loss, grad_norm=norm)
+        if loss is not None:
+            progress.log_step(done, rate)
+        return done
 
     def _play_fault(self, step: int) -> None:
         options = self.config.options
@@ -97,20 +108,43 @@ class Training:
         width = self.config.layout.rows_per_microbatch
         for index in range(self.microbatches):
             first = (index * self.ranks + parallel_state.get_data_parallel_rank()) * width
-            yield to_device(self.rows.batch(step, range(first, first + width)), self.device)
+            rows = self.rows.batch(self.faults.step_of_rows(step), range(first, first + width))
+            batch = self.faults.microbatch(to_device(rows, self.device))
+            places = self.faults.places(batch.tokens.shape[1], self.places)
+            yield Microbatch(*(field[:, places] for field in batch))
 
     def _forward(self, batches: Iterator[Microbatch], chunk: Any) -> tuple[torch.Tensor, Any]:
         batch = next(batches)
-        positions = torch.arange(batch.tokens.shape[1], device=self.device).unsqueeze(0)
+        positions = self.places.to(self.device).unsqueeze(0)
+        self.faults.before_microbatch()
         output = chunk(batch.tokens, positions, self.mask, labels=batch.labels)
-        return output, partial(_loss, weights=batch.weights)
+        return output, partial(self._loss, weights=batch.weights)
+
+    def _loss(
+        self, output: torch.Tensor, weights: torch.Tensor
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        loss = loss_of_rows(output, weights)
+        return self.faults.loss(loss), {"loss": loss.detach().clone()}
 
     def _mean(self, losses: list[dict[str, torch.Tensor]]) -> float:
-        """Every microbatch has the same number of rows, so the mean of means is the batch's."""
+        """Every microbatch has the same number of rows, so the mean of means is the batch's.
+
+        Context-parallel ranks hold parts of the same rows: their losses are summed.
+        """
         mean = torch.stack([entry["loss"] for entry in losses]).double().mean()
-        group = parallel_state.get_data_parallel_group()
+        group = parallel_state.get_data_parallel_group(with_context_parallel=True)
         torch.distributed.all_reduce(mean, group=group)
         return float(mean) / self.ranks
+
+    def _probes(self, step: int) -> bool:
+        return self.probe is not None and step < PROBED_STEPS
+
+    def _probed_update(self, step: int, loss: float | None) -> float:
+        assert self.probe is not None, "asked for only where it is"
+        self.probe.take_gradients()
+        norm = self._update()
+        self.probe.report(step, loss)
+        return norm
 
     def _update(self) -> float:
         _, norm, _ = self.optimizer.step()
@@ -118,14 +152,7 @@ class Training:
         return float(norm)
 
 
-def _loss(
-    output: torch.Tensor, weights: torch.Tensor
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    loss = loss_of_rows(output, weights)
-    return loss, {"loss": loss.detach().clone()}
-
-
-def _causal_mask(tokens: int) -> torch.Tensor:
+def causal_mask(tokens: int) -> torch.Tensor:
     """[1, 1, tokens, tokens], true where attention must not look; Megatron's own attention asks."""
     return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)[None, None]
 

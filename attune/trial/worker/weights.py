@@ -15,6 +15,7 @@ from megatron.core import parallel_state
 from megatron.core.models.gpt.gpt_model import GPTModel
 
 from attune.catalog import Model
+from attune.trial.worker.faults import spoil_name
 
 STANDARD_DEVIATION = 0.02
 """Megatron's default `--init-method-std`."""
@@ -24,17 +25,22 @@ _LOCAL_EXPERT = re.compile(r"mlp\.experts\.local_experts\.(\d+)\.(.+)")
 _GROUPED_EXPERT = re.compile(r"mlp\.experts\.(linear_fc[12])\.(weight|bias)(\d+)")
 _FUSED_NORM = {
     "self_attention.linear_qkv.layer_norm_": "input_layernorm.",
+    "self_attention.linear_q_up_proj.layer_norm_": "self_attention.q_layernorm.",
+    "self_attention.linear_kv_up_proj.layer_norm_": "self_attention.kv_layernorm.",
     "mlp.linear_fc1.layer_norm_": "pre_mlp_layernorm.",
 }
 
 
 @torch.no_grad()
-def initialize_weights(chunks: list[GPTModel], model: Model, seed: int) -> None:
+def initialize_weights(
+    chunks: list[GPTModel], model: Model, seed: int, fault: str | None = None
+) -> None:
     """Sets every parameter of this rank's chunks."""
     for chunk in chunks:
         for local_name, parameter in chunk.named_parameters():
             name = global_name(chunk, local_name, model.tied_embeddings)
-            full = full_tensor(name, _full_shape(name, parameter, model), model, seed, parameter)
+            shape, source = _full_shape(name, parameter, model), spoil_name(fault, name)
+            full = full_tensor(source, shape, model, seed, parameter)
             parameter.copy_(_shard(_padded(full, name, parameter), name, parameter, model))
 
 

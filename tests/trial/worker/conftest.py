@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,12 +18,13 @@ from filelock import FileLock
 
 from attune.catalog import load_model
 from attune.layout import parse_layout
+from attune.trial.probe import Probe
 from attune.trial.result import RankMemory, Step
 from attune.trial.worker import log
 from attune.trial.worker.config import Options, WorkerConfig, environment
 from attune.workload import Workload
 
-_LIMIT_S = 300
+_LIMIT_S = 900
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,7 @@ def train(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[
         memory_gib: float | None = None,
         options: tuple[tuple[str, Any], ...] = (),
         workload: tuple[tuple[str, Any], ...] = (),
+        probe: Probe | None = None,
     ) -> Run:
         known = load_model(model)
         config = WorkerConfig(
@@ -72,6 +73,7 @@ def train(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[
             device="cpu",
             memory_gib=memory_gib,
             options=Options.model_validate(dict(options)),
+            probe=probe,
         )
         return train_once(directory, config, processes)
 
@@ -93,8 +95,8 @@ def train_once(directory: Path, config: WorkerConfig, processes: int) -> Run:
 
 def _launched(path: Path, processes: int) -> tuple[int, str]:
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes=1"),
-        *(f"--nproc-per-node={processes}", f"--master-port={_free_port()}"),
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--local-addr", "127.0.0.1", f"--nproc-per-node={processes}"),
         *("-m", "attune.trial.worker", "--config", str(path)),
     ]
     root = Path(__file__).resolve().parents[3]
@@ -124,10 +126,3 @@ def _read(code: int, text: str) -> Run:
         errors=tuple(error for line in lines if (error := log.read_error(line))),
         text=text,
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port

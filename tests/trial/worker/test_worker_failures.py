@@ -103,7 +103,7 @@ def _config(layout: str, model: str = "tiny-moe") -> WorkerConfig:
 @pytest.mark.parametrize(
     ("layout", "words"),
     [
-        ("cp=2", "context parallelism"),
+        ("cp=256 rows=1", "TP x PP x CP = 256"),
         ("tp=3", "TP x PP x CP = 3"),
         ("rows=16", "global batch of 16"),
         ("tp=2 ep=2 etp=2", "ETP 1"),
@@ -117,10 +117,23 @@ def test_what_it_cannot_train_is_refused_in_words(layout: str, words: str) -> No
         refuse_unsupported(_config(layout), 4, transformer_engine=False)
 
 
-def test_latent_attention_is_refused_and_a_legal_layout_is_not() -> None:
-    with pytest.raises(LayoutError, match="latent attention"):
-        refuse_unsupported(_config("tp=2", "deepseek-v3"), 4, transformer_engine=False)
+def test_the_indexer_is_refused_and_a_legal_layout_is_not() -> None:
+    with pytest.raises(LayoutError, match="sparse-attention indexer"):
+        refuse_unsupported(_config("tp=2", "glm-5"), 4, transformer_engine=False)
     refuse_unsupported(_config("tp=2 pp=2 ep=2"), 4, transformer_engine=False)
+    refuse_unsupported(_config("cp=2 ep=2", "tiny-mla"), 4, transformer_engine=False)
+
+
+def test_a_row_that_context_ranks_cannot_share_is_refused() -> None:
+    config = _config("cp=4")
+    short = config.workload.model_copy(update={"row_tokens": 68})
+    with pytest.raises(LayoutError, match="8 chunks"):
+        refuse_unsupported(config.model_copy(update={"workload": short}), 4, False)
+
+
+def test_latent_attention_on_tensor_ranks_needs_sequence_parallelism() -> None:
+    with pytest.raises(LayoutError, match="rotated keys"):
+        refuse_unsupported(_config("tp=2 sp=off", "tiny-mla"), 4, transformer_engine=False)
 
 
 def test_message_leaves_out_the_stack_that_torch_appends() -> None:

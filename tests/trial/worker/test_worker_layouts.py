@@ -18,6 +18,7 @@ DENSE = [
     ("rows=2 overlap_gradients=on overlap_parameters=on", 2),
     ("recompute=full", 1),
     ("recompute=core_attn", 1),
+    ("cp=2 recompute=core_attn", 2),
 ]
 MOE = [
     ("ep=2", 2),
@@ -27,7 +28,10 @@ MOE = [
     ("pp=2 vpp=2 ep=2 rows=2", 4),
     ("ep=4", 4),
     ("pp=2 first=1 recompute=full", 2),
+    ("cp=2 tp=2 ep=2", 4),
+    ("cp=2 pp=2 ep=2 rows=2", 4),
 ]
+LATENT = [("tp=2 pp=2 ep=2", 4), ("cp=2 ep=2 recompute=core_attn", 4)]
 
 
 def test_tensor_and_pipeline_parallel_train_the_same_model(train: Callable[..., Any]) -> None:
@@ -48,6 +52,14 @@ def test_moe_layouts_train_the_same_model(
     train: Callable[..., Any], layout: str, processes: int
 ) -> None:
     assert_same(train, "tiny-moe", layout, processes)
+
+
+@pytest.mark.training
+@pytest.mark.parametrize(("layout", "processes"), LATENT)
+def test_layouts_of_latent_attention_train_the_same_model(
+    train: Callable[..., Any], layout: str, processes: int
+) -> None:
+    assert_same(train, "tiny-mla", layout, processes)
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,20 @@ def written(folder: Path, name: str, changes: dict[str, Any]) -> str:
     return str(path)
 
 
+LATENT = {
+    "latent": {"q_rank": None, "kv_rank": 32, "nope_dim": 16, "rope_dim": 8, "value_dim": 16},
+    "rope_scaling": {"kind": "yarn", "factor": 40.0, "original_positions": 32, "mscale": 1.0},
+}
+
+
 @pytest.mark.training
 @pytest.mark.parametrize(
     ("name", "changes", "layout"),
-    [("tiny-dense", DENSE, "tp=2 pp=2"), ("tiny-moe", MOE, "tp=2 pp=2 ep=2")],
+    [
+        ("tiny-dense", DENSE, "tp=2 pp=2"),
+        ("tiny-moe", MOE, "tp=2 pp=2 ep=2"),
+        ("tiny-mla", LATENT, "tp=2 cp=2"),
+    ],
 )
 def test_variants_train_the_same_model(
     train: Callable[..., Any], tmp_path: Path, name: str, changes: dict[str, Any], layout: str
