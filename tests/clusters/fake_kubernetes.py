@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -174,6 +175,8 @@ class _Cluster:
         with self.lock:
             for pod in self.pods.pop(name, []):
                 pod.end()
+            # What a container wrote goes with it.
+            shutil.rmtree(Path("/tmp") / name, ignore_errors=True)
             return self.jobs.pop(name, None) is not None
 
     def find_pod(self, name: str) -> _Pod | None:

@@ -12,16 +12,14 @@ from pathlib import Path
 import pytest
 from launcher_conformance import LIMIT_S, LauncherConformance, wait, wait_for_text
 from slurm_cluster import slurm
-from trial_jobs import FakeFramework, fake_job, h200_job
+from trial_jobs import FakeFramework, fake_job, h200_job, worker_job
 
-from attune.catalog import Cluster, load_cluster, load_gpu, load_model
+from attune.catalog import load_cluster
 from attune.errors import AttuneError
-from attune.layout import Layout
 from attune.trial import Job, Step, run
 from attune.trial.frameworks import FRAMEWORKS, Command
 from attune.trial.launchers import Handle, Launcher, load_launcher
 from attune.trial.stand_in import Fault, stand_in_command
-from attune.workload import Workload
 
 pytestmark = pytest.mark.slurm
 
@@ -123,14 +121,7 @@ def test_refusals_are_in_slurms_words(tmp_path: Path) -> None:
 
 def test_worker_of_attune_on_two_nodes(tmp_path: Path) -> None:
     """Real training over gloo, data parallel over the nodes: the same losses as on one."""
-    gpu = load_gpu("cpu").model_copy(update={"per_node": 1})
-    job = Job(
-        model=load_model("tiny-dense"),
-        cluster=Cluster(gpu=gpu, count=2),
-        workload=Workload(row_tokens=128, global_batch=4, precision="fp32", steps=4),
-        layout=Layout(),
-        limit_s=LIMIT_S,
-    )
+    job = worker_job(LIMIT_S)
     two = run(job, load_launcher("slurm", {"poll_s": "0.2"}), tmp_path / "two")
     assert two.outcome == "completed", two
     assert two.nodes == ("node1", "node2")

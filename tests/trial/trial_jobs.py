@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from attune.catalog import load_cluster, load_model
+from attune.catalog import Cluster, load_cluster, load_gpu, load_model
 from attune.layout import Layout
 from attune.trial import Job
 from attune.trial.frameworks import Command
@@ -63,6 +63,18 @@ def fake_job(count: int = 2, *, steps: int = 4, limit_s: float = 300.0, **told: 
         framework="fake",
         limit_s=limit_s,
         worker_options=told,
+    )
+
+
+def worker_job(limit_s: float) -> Job:
+    """A short real training of attune's worker: two processes, on a node each."""
+    gpu = load_gpu("cpu").model_copy(update={"per_node": 1})
+    return Job(
+        model=load_model("tiny-dense"),
+        cluster=Cluster(gpu=gpu, count=2),
+        workload=Workload(row_tokens=128, global_batch=4, precision="fp32", steps=4),
+        layout=Layout(),
+        limit_s=limit_s,
     )
 
 
