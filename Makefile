@@ -64,7 +64,7 @@ test-pages: setup  ## reports and leaderboard in Debian's chromium
 
 test-slurm: setup  ## the Slurm launcher on a real Slurm of 16 virtual nodes (root; installs it)
 	@tests/clusters/install_slurm.sh
-	@$(PYTEST) -m slurm
+	@$(PYTEST) -n2 --dist loadfile -m slurm
 
 test-ray: $(VENV)/clients  ## the Ray launcher on a real Ray cluster of two nodes
 	@$(PYTEST) -m ray

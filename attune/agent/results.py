@@ -146,7 +146,7 @@ class Results:
         file: Annotated[str, Field(max_length=100, description="A plain name, `best.yaml`.")],
     ) -> dict[str, Any]:
         """Writes the recipe into the folder `exported` beside the experiments; gives its text."""
-        from attune.verbs.recipe import export_recipe
+        from attune.verbs.export import export_recipe
 
         if not re.fullmatch(r"[\w-][\w.-]*\.yaml", file):
             raise AttuneError(f"`file` is a plain name that ends in .yaml, not `{file[:80]}`")

@@ -11,6 +11,7 @@ import typer
 
 from attune.cli import (
     calibration,
+    dashboard,
     diagnose,
     doctor,
     experiments,
@@ -77,6 +78,7 @@ app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
 app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
+app.command("dashboard")(dashboard.dashboard)
 app.command("export")(export.export)
 app.command("mcp")(mcp.mcp)
 app.command("experiments")(experiments.experiments)
@@ -126,5 +128,7 @@ def _code(code: object) -> int:
 
 
 def _tell(message: object, code: int) -> int:
-    print(f"attune: {short_words(str(message))}", file=sys.stderr)
+    from attune.report.words import visible
+
+    print(f"attune: {visible(short_words(str(message)))}", file=sys.stderr)
     return code

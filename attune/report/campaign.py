@@ -34,6 +34,8 @@ class Report:
 
     experiment: str
     history: History
+    remarks: tuple[str, ...] = ()
+    """What is unfinished, damaged or not understood in its files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +60,7 @@ def draw_report(report: Report, console: Console) -> None:
     history = report.history
     notice = simulated_notice(history.started) if history.started else ""
     say(console, f"experiment {report.experiment}: {history.state}")
-    for line in [notice] if notice else []:
+    for line in [*report.remarks, *([notice] if notice else [])]:
         say(console, line)
     _draw_question(history, console)
     if history.completed:

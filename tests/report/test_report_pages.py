@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pages import Page
 
 from attune.errors import AttuneError
 from attune.experiment.events import Attributed, Contribution, Interrupted
-from attune.report.arms import Arm, ExperimentReport, Neighbour
+from attune.report.arms import Arm, ExperimentReport, Neighbour, Schedule, SchedulePass
 from attune.report.charts import charts
 from attune.report.explanation import Explanation, StageMemory
 from attune.report.history import history_of
@@ -72,6 +73,32 @@ def _report(events: list[Any] | None = None, **changes: Any) -> ExperimentReport
         "versions": (("attune", "0.1.0"),),
     }
     return ExperimentReport(**fields | changes)
+
+
+def _schedule(stages: int, passes: int) -> Schedule:
+    drawn = tuple(
+        SchedulePass(stage=i % stages, backward=i % 2 == 1, start_s=i * 0.1, end_s=i * 0.1 + 0.1)
+        for i in range(passes)
+    )
+    return Schedule(
+        drawn=drawn,
+        drawn_microbatches=4,
+        microbatches=8,
+        busy_s=tuple(3.0 + stage for stage in range(stages)),
+        total_s=8.0,
+    )
+
+
+def test_the_schedule_shows_what_waits() -> None:
+    arm = replace(_arm("winner", 2, (5.0,)), schedule=_schedule(2, 6))
+    (chart,) = (c for c in charts(_report(arms=(arm,))) if c.id == "schedule")
+    assert chart.rows == (
+        ("winner 0", "3.00", "5.00", "62.5 %"),
+        ("winner 1", "4.00", "4.00", "50.0 %"),
+    )
+    assert "winner: 4 of 8 microbatches" in chart.says and chart.origin == "predicted"
+    forward, backward = chart.figure["data"]
+    assert forward["base"] == [0.0, 0.2, 0.4] and backward["y"] == ["winner 1"] * 3
 
 
 def test_the_verdict_comes_first_with_its_origin() -> None:
@@ -159,7 +186,9 @@ def test_a_single_file_needs_nothing_beside_it(tmp_path: Path) -> None:
 
 def test_two_hundred_trials_stay_small() -> None:
     more = [finished(run, f"tp=4 pp=16 rows={run}") for run in range(3, 203)]
-    text = report_html(_report([*campaign()[:12], *more]))
+    names = ("winner", "reference")
+    arms = [replace(_arm(n, 0, (5.0,)), schedule=_schedule(64, 1500)) for n in names]
+    text = report_html(_report([*campaign()[:12], *more], arms=tuple(arms)))
     assert len(text.encode()) < 1_000_000
     assert text.count("tp=4 pp=16 rows=202") >= 1
 
