@@ -15,6 +15,7 @@ import numpy as np
 import optuna
 
 from attune.catalog import Cluster, Model, load_cluster, load_model
+from attune.estimate import NO_CALIBRATION, Calibration
 from attune.experiment.events import Event, Finished, Judged
 from attune.layout import write_layout
 from attune.search.advisor import Adviser, Advisor, advise_by_rules
@@ -36,6 +37,7 @@ class Inputs:
     model: Model
     cluster: Cluster
     workload: Workload
+    known: Calibration = NO_CALIBRATION
 
 
 @dataclass

@@ -173,7 +173,8 @@ class Advisor:
         if rule.shrinks and rows:
             table = candidates.table.take(np.array([row, *rows]))
             inputs = self._runs.inputs
-            time = estimate_step_time(inputs.model, inputs.cluster, inputs.workload, table)
+            about = (inputs.model, inputs.cluster, inputs.workload, table)
+            time = estimate_step_time(*about, inputs.known)
             part = np.sum([time.parts[name] for name in rule.shrinks], axis=0)
             rows = [r for r, seconds in zip(rows, part[1:]) if seconds < part[0]]
         yield from ((r, near[r]) for r in rows)

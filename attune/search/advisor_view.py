@@ -17,7 +17,7 @@ def observe(runs: Runs, run: Finished) -> Observed | None:
     inputs, layout = runs.inputs, parse_layout(run.layout)
     table = LayoutTable.of([layout])
     about = (inputs.model, inputs.cluster, inputs.workload, table)
-    time, columns = estimate_step_time(*about), columns_of(*about)
+    time, columns = estimate_step_time(*about, inputs.known), columns_of(*about)
     result = runs.result(run.run)
     peaks = [0.0] * layout.pp
     for rank in result.ranks if result else ():

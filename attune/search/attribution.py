@@ -105,8 +105,8 @@ def values(runs: Runs, steps: Steps) -> list[Value]:
     inputs = runs.inputs
     table = LayoutTable.of([steps.layout(place) for place in range(steps.full + 1)])
     about = (inputs.model, inputs.planned_cluster, inputs.workload)
-    asked = runs.candidates.having(judge(*about, table))
-    beliefs = Beliefs(asked, inputs.model.layers, runs.study.sampler.calibration)
+    asked = runs.candidates.having(judge(*about, table, inputs.known))
+    beliefs = Beliefs(asked, inputs.model.layers, inputs.known)
     # The study's rows are those of the candidates, which come first.
     trials = read_trials(runs.study, Parameters(runs.candidates.table))
     believed = beliefs.candidates_after(trials, beliefs.time(trials), beliefs.memory(trials))

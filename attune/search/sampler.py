@@ -67,7 +67,6 @@ class FiniteSampler(BaseSampler):
         self, candidates: Candidates, layers: int, calibration: Calibration = NO_CALIBRATION
     ) -> None:
         self.candidates = candidates
-        self.calibration = calibration
         self.parameters = Parameters(candidates.table)
         self._beliefs = Beliefs(candidates, layers, calibration)
         self._last: tuple[tuple[Seen, ...], Scores] | None = None

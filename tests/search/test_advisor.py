@@ -8,6 +8,7 @@ import pytest
 from advisor_runs import begin, finished
 
 from attune.estimate.step_time import TIME_PARTS
+from attune.experiment import Experiment
 from attune.experiment.events import Advised, Finished, Hypothesis, Judged, Proposed
 from attune.layout import LayoutTable, parse_layout
 from attune.search.advisor_knobs import knob_words, one_knob_away
@@ -166,3 +167,30 @@ def test_nobody_advises_where_nobody_is_asked(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
     events = list(run_campaign(begin("alone", "none")))
     assert not [e for e in events if isinstance(e, Advised | Judged)]
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing of attune handles it."""
+
+
+@pytest.mark.parametrize("kind", [Advised, Judged])
+def test_killed_while_it_advises_each_is_said_once(monkeypatch, tmp_path: Path, kind: type):
+    monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
+    experiment = begin("killed", "rules")
+    append = experiment.append
+
+    def dying(event):
+        told = append(event)
+        if isinstance(event, kind) and getattr(event, "hypothesis", None):
+            raise Killed
+        return told
+
+    monkeypatch.setattr(experiment, "append", dying)
+    with pytest.raises(Killed):
+        list(run_campaign(experiment))
+    again = Experiment(experiment.folder)
+    list(run_campaign(again, resumed=True))
+    advised = [e for e in again.events() if isinstance(e, Advised)]
+    judged = [e.hypothesis for e in again.events() if isinstance(e, Judged)]
+    assert [e.run for e in advised] == list(range(len(advised)))
+    assert judged and sorted(set(judged)) == judged
