@@ -205,13 +205,13 @@ def test_words_for_sbatch(slurm: Cluster, tmp_path: Path) -> None:
         assert words in asked
     assert '"job_id": "4711"' in (tmp_path / "launch.json").read_text()
     assert launcher.queue_limit_s == 60
-    assert "exclude=node3,node[5,7],node9" in " ".join(launcher.excluding(("node9",))._orders(job))
+    assert "exclude=node3,node[5,7],node9" in " ".join(launcher.excluding(("node9",)).orders(job))
 
 
 def test_what_a_site_does_not_have_is_not_asked_for(slurm: Cluster) -> None:
-    orders = options(gres="none", exclusive="false")._orders(h200_job(128))
+    orders = options(gres="none", exclusive="false").orders(h200_job(128))
     assert not any(word.startswith(("--gres", "--exclusive", "--partition")) for word in orders)
-    assert not any(word.startswith("--gres") for word in options()._orders(fake_job()))
+    assert not any(word.startswith("--gres") for word in options().orders(fake_job()))
 
 
 def test_orders_of_the_template_come_first(slurm: Cluster, tmp_path: Path) -> None:
