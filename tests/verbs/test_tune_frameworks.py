@@ -100,7 +100,7 @@ def test_a_trial_on_the_simulated_launcher(framework: str) -> None:
 def test_a_layout_that_crashes_the_framework_is_refused_by_its_rule() -> None:
     target = find_target("qwen3-8b", "h200", 8)
     layout = Layout(tp=4, sequence_parallel=True, overlap_gradients=True)
-    with pytest.raises(LayoutError, match="overlap.gradients_crash"):
+    with pytest.raises(LayoutError, match=r"overlap.gradients_crash"):
         run_trial(target, layout, launcher=SIMULATED, framework="slime")
     layout = Layout(tp=4, sequence_parallel=True, cuda_graphs=True)
     with pytest.raises(LayoutError, match=r"framework\.expresses: slime cannot train with"):
