@@ -21,7 +21,7 @@ TRACEBACK = ("traceback", 'file "')
 PROGRESS = (
     *("iteration", "step ", "perf ", "timer ", "attune ", "training ...", "using world size"),
     *("> initialized", "> building", "building gpt", "loading checkpoint", "before the start"),
-    *("creating placement", "for parameters"),
+    *("creating placement", "torch.float32"),
 )
 """Words of the lines that the readers of the known frameworks understand."""
 KNOWN = (*FAILURES, *NUMBERS, *TRACEBACK, *PROGRESS)
@@ -30,7 +30,7 @@ _GRAM = 4
 _FACTOR = np.uint32(2654435761)
 """2^32 over the golden ratio: neighbouring numbers fall far apart (Knuth, volume 3, 6.4)."""
 _BITS = np.uint32(16)
-_COMMON = "etaoinshrdlu "
+_COMMON = " etaoinshrdlu"
 """Letters from the most frequent on; the gram of a word with the rarest ones is looked for."""
 
 
