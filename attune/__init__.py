@@ -15,7 +15,7 @@ _DOORS = {
     "compare_configurations": "verify",
     "convert_rows": "rows",
     "explain": "explain",
-    "export_recipe": "recipe",
+    "export_recipe": "export",
     "find_experiments": "report",
     "find_launcher": "trial",
     "find_target": "target",

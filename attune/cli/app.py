@@ -11,12 +11,14 @@ import typer
 
 from attune.cli import (
     calibration,
+    dashboard,
     diagnose,
     doctor,
     experiments,
     explain,
     export,
     gpus,
+    mcp,
     models,
     nodes,
     plan,
@@ -76,7 +78,9 @@ app.command("diagnose")(diagnose.diagnose)
 app.command("nodes")(nodes.nodes)
 app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
+app.command("dashboard")(dashboard.dashboard)
 app.command("export")(export.export)
+app.command("mcp")(mcp.mcp)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")
@@ -124,5 +128,7 @@ def _code(code: object) -> int:
 
 
 def _tell(message: object, code: int) -> int:
-    print(f"attune: {short_words(str(message))}", file=sys.stderr)
+    from attune.report.words import visible
+
+    print(f"attune: {visible(short_words(str(message)))}", file=sys.stderr)
     return code

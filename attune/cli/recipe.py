@@ -7,14 +7,22 @@ from typing import Annotated
 
 import typer
 
-from attune.cli.options import AsJson, GpuName
+from attune.cli.options import (
+    AsJson,
+    GpuName,
+    LauncherName,
+    LauncherOption,
+    VirtualName,
+    Yes,
+    pairs,
+)
 
-app = typer.Typer(help="Check, show, compare, rank and import recipes.", no_args_is_help=True)
+app = typer.Typer(help="Check, show, compare, rank, run and import recipes.", no_args_is_help=True)
 
 
 @app.callback()
 def recipe() -> None:
-    """Check, show, compare, rank and import recipes."""
+    """Check, show, compare, rank, run and import recipes."""
 
 
 @app.command()
@@ -77,6 +85,69 @@ def rank(
     from attune.verbs.recipe import rank_recipes
 
     show(rank_recipes(places or ()), draw_boards, as_json)
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="The recipe.")],
+    launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
+    virtual: VirtualName = "near",
+    seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
+    steps: Annotated[
+        int | None, typer.Option("--steps", help="Steps of the run [the recipe's].")
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="A file of rows [synthetic rows].")
+    ] = None,
+    checkout: Annotated[
+        str | None,
+        typer.Option("--checkout", help="Folder of the framework's checkout on the nodes."),
+    ] = None,
+    time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Directory of the run.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a recipe: the layout that it states, as a trial.
+
+    Asks first. The command, environment and patches in the file are not used.
+
+    Example: attune recipe run recipe.yaml --launcher slurm
+    """
+    from attune.cli.consent import ask
+    from attune.cli.output import console, show
+    from attune.report.trial import draw_trial, step_line
+    from attune.report.words import say
+    from attune.trial.job import Virtual
+    from attune.verbs.recipe_run import prepare_recipe, run_recipe
+
+    start = prepare_recipe(
+        file,
+        launcher=launcher,
+        options=pairs(launcher_option),
+        steps=steps,
+        rows=rows,
+        checkout=checkout,
+        virtual=Virtual(kind=virtual, seed=seed),
+        limit_s=time_limit,
+    )
+    total = start.job.workload.steps
+    if not as_json:
+        say(console(), f"rows: {start.rows}")
+    if not (start.launcher.simulated or yes):
+        ask(f"Run {start.words}?")
+    told = console()
+    done = run_recipe(
+        start,
+        directory=output,
+        watch=None if as_json else lambda step: say(told, step_line(step, total)),
+    )
+    show(done, draw_trial, as_json)
+    if not done.completed:
+        raise typer.Exit(1)
 
 
 @app.command("import")

@@ -8,6 +8,7 @@ number of microbatches, so the events are walked once for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -27,6 +28,19 @@ def replay(forward: Floats, backward: Floats, transfer: Floats, microbatches: in
     Raises:
         ValueError: no microbatch, or a number that interleaving cannot run.
     """
+    total = np.zeros(len(forward))
+    for _, _, end in timeline(forward, backward, transfer, microbatches):
+        total = np.maximum(total, end)
+    return total
+
+
+def timeline(
+    forward: Floats, backward: Floats, transfer: Floats, microbatches: int
+) -> Iterator[tuple[Pass, Floats, Floats]]:
+    """Every pass with [n] start and [n] end, seconds; each after those that it needs.
+
+    Arguments and errors are those of `replay`.
+    """
     rows, stages, chunks = forward.shape
     if microbatches < 1 or (chunks > 1 and microbatches % stages):
         raise ValueError(f"{microbatches} microbatches cannot run on {stages} x {chunks} stages")
@@ -41,8 +55,7 @@ def replay(forward: Floats, backward: Floats, transfer: Floats, microbatches: in
             start = np.maximum(start, there)
         free[stage] = start + (backward if back else forward)[:, stage, chunk]
         ends[event] = free[stage]
-    total: Floats = np.max(free, axis=0)
-    return total
+        yield event, start, free[stage]
 
 
 def _needs(event: Pass, stages: int, chunks: int) -> Pass | None:

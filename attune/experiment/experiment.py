@@ -106,27 +106,50 @@ class Experiment:
         Raises:
             AttuneError: the file is damaged, or from a version with other fields.
         """
-        return parse(Inputs, read_yaml(self.inputs_path), str(self.inputs_path))
+        data = read_yaml(self.inputs_path)
+        try:
+            return parse(Inputs, data, str(self.inputs_path))
+        except AttuneError as error:
+            raise AttuneError(f"{error}{_other_version(data)}") from error
 
     def events(self) -> list[Event]:
         """All events of the journal; a last line cut short by a kill is left out.
 
         Raises:
+            AttuneError: a line before the last is damaged, or of a kind that a newer attune wrote.
+        """
+        events, newer = self.known_events()
+        if newer:
+            raise AttuneError(
+                f"{self.journal_path} has lines of a kind that this attune does not know "
+                f"({', '.join(newer)}); a newer attune wrote them, so go on with that one"
+            )
+        return events
+
+    def known_events(self) -> tuple[list[Event], tuple[str, ...]]:
+        """The events of the journal that this attune knows, and the names of other kinds in it.
+
+        Raises:
             AttuneError: a line before the last is damaged.
         """
         if not self.journal_path.exists():
-            return []
+            return [], ()
         lines = self.journal_path.read_text(encoding="utf-8", errors="replace").split("\n")
-        events = []
+        events, newer = [], dict[str, None]()
         for number, line in enumerate(lines[:-1], start=1):
             try:
                 events.append(EVENT.validate_json(line))
             except ValidationError as error:
+                first = error.errors()[0]
+                if first["type"] == "union_tag_invalid":
+                    newer[str(first["ctx"]["tag"])[:40]] = None
+                    continue
+                place = ".".join(map(str, first["loc"][1:]))
                 raise AttuneError(
-                    f"{self.journal_path} line {number} is damaged: {error.errors()[0]['msg']}; "
-                    "mend or remove that line"
+                    f"{self.journal_path} line {number} is damaged, or a newer attune wrote it: "
+                    f"{place}{': ' * bool(place)}{first['msg']}; mend or remove that line"
                 ) from error
-        return events
+        return events, tuple(newer)
 
     def append(self, event: Event) -> Event:
         """Writes `event` to the journal, on disk before it returns; gives it back."""
@@ -168,6 +191,17 @@ class Experiment:
             yield
         finally:
             lock.release()
+
+
+def _other_version(data: Any) -> str:
+    """Which attune wrote inputs that this one cannot read; empty where it was this one."""
+    from attune import __version__
+
+    versions = data.get("versions") if isinstance(data, dict) else None
+    wrote = versions.get("attune") if isinstance(versions, dict) else None
+    if wrote in (None, __version__):
+        return ""
+    return f"; attune {str(wrote)[:40]} wrote it, and this is {__version__}"
 
 
 def list_experiments() -> list[Experiment]:

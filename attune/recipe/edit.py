@@ -33,10 +33,37 @@ def edit_text(text: str, changes: Mapping[str, Any], source: str = "recipe") -> 
     return written.getvalue()
 
 
+class _AsWritten(str):
+    """A number or a day as the file says it, whose digits must not change."""
+
+    def __new__(cls, text: str, tag: object) -> _AsWritten:
+        value = super().__new__(cls, text)
+        value.tag = tag
+        return value
+
+    tag: object
+
+
 def _editor() -> Any:
     from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import RoundTripConstructor
+    from ruamel.yaml.representer import RoundTripRepresenter
 
+    class Constructor(RoundTripConstructor):
+        """Numbers and days stay the text that they are."""
+
+    class Representer(RoundTripRepresenter):
+        """Writes them as they were."""
+
+    for kind in ("int", "float", "timestamp"):
+        Constructor.add_constructor(
+            f"tag:yaml.org,2002:{kind}", lambda _, node: _AsWritten(node.value, node.tag)
+        )
+    Representer.add_representer(
+        _AsWritten, lambda writer, value: writer.represent_scalar(value.tag, str(value))
+    )
     editor = YAML(typ="rt")
+    editor.Constructor, editor.Representer = Constructor, Representer
     editor.preserve_quotes = True
     editor.width = 116
     editor.indent(mapping=2, sequence=2, offset=0)

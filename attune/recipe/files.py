@@ -29,7 +29,8 @@ def load_recipe(path: Path | str) -> Recipe:
     recipe = parse(Recipe, read_data(path), str(path))
     unknown = unknown_fields(recipe)
     if unknown:
-        warnings.warn(f"{path}: unknown fields kept: {', '.join(unknown)}", stacklevel=2)
+        names = ", ".join(name if name.isprintable() else repr(name) for name in unknown)
+        warnings.warn(f"{path}: unknown fields kept: {names}", stacklevel=2)
     return recipe
 
 

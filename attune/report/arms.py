@@ -10,6 +10,31 @@ from attune.trial.result import Provenance, Step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SchedulePass:
+    """One pass of one microbatch through one chunk of a stage."""
+
+    stage: int
+    backward: bool
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """The pipeline schedule of a step. Provenance: predicted."""
+
+    drawn: tuple[SchedulePass, ...]
+    """In order of their start; of fewer microbatches where a step has too many to draw."""
+    drawn_microbatches: int
+    microbatches: int
+    """Of one step, on each data-parallel rank."""
+    busy_s: tuple[float, ...]
+    """Of each stage, in all passes that were replayed."""
+    total_s: float
+    """From the first pass to the end of the last one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
     """The winner or the reference: its run, and the estimator's parts of it."""
 
@@ -20,6 +45,8 @@ class Arm:
     """Of its steps; parts are always predicted."""
     steps: tuple[Step, ...]
     explanation: Explanation
+    schedule: Schedule | None = None
+    """None without a pipeline."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,3 +81,5 @@ class ExperimentReport:
     environment: str = ""
     versions: tuple[tuple[str, str], ...] = ()
     usd_per_gpu_hour: float = 0.0
+    remarks: tuple[str, ...] = ()
+    """What is unfinished, damaged or not understood in its files."""

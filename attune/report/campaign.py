@@ -34,6 +34,8 @@ class Report:
 
     experiment: str
     history: History
+    remarks: tuple[str, ...] = ()
+    """What is unfinished, damaged or not understood in its files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +60,7 @@ def draw_report(report: Report, console: Console) -> None:
     history = report.history
     notice = simulated_notice(history.started) if history.started else ""
     say(console, f"experiment {report.experiment}: {history.state}")
-    for line in [notice] if notice else []:
+    for line in [*report.remarks, *([notice] if notice else [])]:
         say(console, line)
     _draw_question(history, console)
     if history.completed:
@@ -72,8 +74,8 @@ def draw_report(report: Report, console: Console) -> None:
         if unproven := unproven_notice(history.started):
             say(console, unproven)
     _draw_runs(history, console)
-    for event in (*history.advised, *history.judged):
-        for line in lines(event):
+    for told in (*map(lines, history.advised), *map(lines, history.judged)):
+        for line in told:
             say(console, line)
     if history.attributed:
         for line in lines(history.attributed):

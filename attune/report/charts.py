@@ -6,42 +6,19 @@ Colours are set by the page, so that light and dark fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from attune.experiment.events import Finished
 from attune.report.arms import Arm, ExperimentReport
+from attune.report.chart import Chart, Figure, figure_of
+from attune.report.schedule import schedule_chart
 from attune.report.words import gib, number, percent, seconds
 from attune.verify.noise import layout_bound
-
-Figure = dict[str, Any]
-Cells = tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chart:
-    """A chart and its numbers."""
-
-    id: str
-    title: str
-    says: str
-    """What it shows, one sentence."""
-    origin: str
-    """Provenance of its numbers in words."""
-    figure: Figure
-    head: Cells
-    rows: tuple[Cells, ...]
 
 
 def charts(report: ExperimentReport) -> list[Chart]:
     """Every chart that the experiment has numbers for."""
     made = (make(report) for make in _MAKERS)
     return [chart for chart in made if chart.rows]
-
-
-def _figure(data: list[Figure], x: str, y: str, **layout: Any) -> Figure:
-    axes = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
-    return {"data": data, "layout": axes | layout}
 
 
 def _search(report: ExperimentReport) -> Chart:
@@ -75,7 +52,7 @@ def _search(report: ExperimentReport) -> Chart:
         title="Search history",
         says="Each run in the order in which it ran; a cross is a run without a figure.",
         origin=_origin(report),
-        figure=_figure([best_line, *points], "run", "tokens/s per GPU"),
+        figure=figure_of([best_line, *points], "run", "tokens/s per GPU"),
         head=("run", "purpose", "outcome", "tokens/s/GPU"),
         rows=tuple(
             (str(run.run), run.purpose, run.outcome, number(run.tokens_per_s_per_gpu))
@@ -120,7 +97,7 @@ def _against(report: ExperimentReport) -> Chart:
         title="Step time: predicted against the run",
         says="On the line the prediction is right; bars are its 80 % interval, before the run.",
         origin=f"predicted, against {_origin(report)}",
-        figure=_figure([_diagonal(ends), points], "step time of the run, s", "predicted, s"),
+        figure=figure_of([_diagonal(ends), points], "step time of the run, s", "predicted, s"),
         head=("run", "step time, s", "predicted, s", "80 % interval, s", "error"),
         rows=tuple(
             (
@@ -152,7 +129,7 @@ def _memory_against(report: ExperimentReport) -> Chart:
         title="Memory: predicted against the run",
         says="Reserved peak that the ranks reported against the device memory predicted.",
         origin=f"predicted, against {_origin(report)}",
-        figure=_figure(
+        figure=figure_of(
             [_diagonal(ends), points], "reserved peak of the run, GiB", "predicted, GiB"
         ),
         head=("run", "outcome", "peak, GiB", "predicted, GiB", "P(fits)"),
@@ -186,7 +163,7 @@ def _step_parts(report: ExperimentReport) -> Chart:
         title="Where a step's time goes",
         says="Parts that add up to the predicted step, winner and reference.",
         origin="predicted",
-        figure=_figure(data, "seconds", "", barmode="stack"),
+        figure=figure_of(data, "seconds", "", barmode="stack"),
         head=("part, s", *(arm.name for arm in arms)),
         rows=tuple((name, *map(seconds, values)) for name, values in shares.items()),
     )
@@ -213,7 +190,7 @@ def _stages(report: ExperimentReport) -> Chart:
         title="Memory by pipeline stage",
         says=f"Parts that add up to allocated memory; the GPU has {gib(report.limit_gib)} GiB.",
         origin="predicted",
-        figure=_figure(data, "GiB", "stage", barmode="stack"),
+        figure=figure_of(data, "GiB", "stage", barmode="stack"),
         head=("stage, GiB", *names, "allocated", "reserved", "device"),
         rows=tuple(
             (
@@ -248,7 +225,7 @@ def _losses(report: ExperimentReport) -> Chart:
         title="Loss curves",
         says="The winner must train the same model as the reference, step for step.",
         origin=_origin(report),
-        figure=_figure(data, "step", "loss"),
+        figure=figure_of(data, "step", "loss"),
         head=("step", *(arm.name for arm in report.arms)),
         rows=tuple((str(step), *(_loss(curve.get(step)) for curve in curves)) for step in shown),
     )
@@ -273,7 +250,7 @@ def _loss_difference(report: ExperimentReport) -> Chart:
         title="Difference of the loss curves",
         says="Relative to the reference; the bound is known for float32 arms only.",
         origin=_origin(report),
-        figure=_figure(data, "step", "relative difference"),
+        figure=figure_of(data, "step", "relative difference"),
         head=("step", "relative difference", "bound"),
         rows=tuple(
             (str(step), f"{value:.2e}", f"{layout_bound(step + 1):.1e}" if bounds else "-")
@@ -301,7 +278,7 @@ def _knobs(report: ExperimentReport) -> Chart:
         title="Around the winner",
         says="Predicted step time with one knob changed, percent of the winner's; P(fits) beside.",
         origin="predicted",
-        figure=_figure(data, "percent", ""),
+        figure=figure_of(data, "percent", ""),
         head=("change", "step time, s", "against the winner", "P(fits)"),
         rows=tuple(
             (n.change, seconds(n.step_s), f"{n.percent:+.1f} %", percent(n.p_fits, 0)) for n in near
@@ -340,7 +317,7 @@ def _waterfall(report: ExperimentReport) -> Chart:
         says="What each knob adds over the reference, the mean over the orders of turning them; "
         "the parts add up to the gain.",
         origin=" and ".join(sorted({part.provenance for part in parts})),
-        figure=_figure([bars], "", "tokens/s/GPU over the reference, %"),
+        figure=figure_of([bars], "", "tokens/s/GPU over the reference, %"),
         head=("knob", "change", "adds", "deviation", "runs", "from"),
         rows=(*rows, whole) if rows else (),
     )
@@ -362,6 +339,7 @@ _MAKERS: tuple[Callable[[ExperimentReport], Chart], ...] = (
     _memory_against,
     _step_parts,
     _stages,
+    schedule_chart,
     _losses,
     _loss_difference,
     _knobs,

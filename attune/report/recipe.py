@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from attune.recipe.difference import Difference
 from attune.recipe.ranking import Board, provenance_of
 from attune.recipe.schema import Recipe
-from attune.report.words import ABSENT, badge, escaped, grid, number, percent, say, say_marked
+from attune.report.words import (
+    ABSENT,
+    badge,
+    escaped,
+    grid,
+    number,
+    percent,
+    say,
+    say_marked,
+    say_whole,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +81,7 @@ def draw_recipe(recipe: Recipe, console: Console) -> None:
     for title, text in (("command (as text)", recipe.run), ("notes", recipe.notes or "")):
         if text.strip():
             say_marked(console, f"[bold]{title}[/]")
-            console.print(text.rstrip(), markup=False, highlight=False, soft_wrap=True)
+            say_whole(console, text.rstrip())
 
 
 def _draw_block(console: Console, title: str, values: dict[str, object] | dict[str, str]) -> None:

@@ -42,6 +42,7 @@ def report_html(report: ExperimentReport, *, single_file: bool = False) -> str:
     words: dict[str, Any] = {
         "title": headline(report),
         "notice": notice(report),
+        "remarks": report.remarks,
         "state": history.state,
         "done": history.completed if history.completed and history.completed.winner else None,
         "facts": facts(report),

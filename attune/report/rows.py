@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from attune.report.words import percent, say, say_whole
+from attune.report.words import percent, say, say_whole, visible
 from attune.rows.build import BuildProgress
 from attune.rows.check import RowsCheck
 from attune.rows.manifest import Manifest
@@ -89,7 +89,8 @@ def draw_row(shown: ShownRow, console: Console) -> None:
 def _stretch(stretch: Stretch, coloured: bool) -> Text:
     from rich.text import Text
 
+    shown = visible(stretch.text)
     if coloured:
-        return Text(stretch.text, style=_SUPERVISED if stretch.supervised else _LEFT_OUT)
+        return Text(shown, style=_SUPERVISED if stretch.supervised else _LEFT_OUT)
     before, after = _MARKS if stretch.supervised else ("", "")
-    return Text(f"{before}{stretch.text}{after}")
+    return Text(f"{before}{shown}{after}")

@@ -75,7 +75,8 @@ def _inert(cells: Iterable[object]) -> list[object]:
 
 def report_markdown(report: ExperimentReport) -> str:
     """The report as Markdown: verdict, facts, runs, and the table of every chart."""
-    parts = [f"# {_words(headline(report))}", *([_words(notice(report))] if notice(report) else [])]
+    said = [*report.remarks, *([notice(report)] if notice(report) else [])]
+    parts = [f"# {markdown(headline(report))}", *map(markdown, said)]
     parts.append(_table(("fact", "value"), facts(report)))
     head, rows = run_rows(report)
     parts += ["## Runs", _table(head, rows)]
@@ -93,10 +94,10 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(map(_words, cells)) + " |"
+    return "| " + " | ".join(map(markdown, cells)) + " |"
 
 
-def _words(text: str) -> str:
+def markdown(text: str) -> str:
     """Data as Markdown words: nothing in it is a link, a tag, or the end of a cell."""
     flat = " ".join(str(text).split())
     if set(flat) <= {"-"}:

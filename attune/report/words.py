@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""C0 but for tab and line end, DEL, C1 (a terminal obeys both sets), and what turns text around."""
 
 _SCALES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 _BADGES = {
@@ -89,7 +93,12 @@ def grid(columns: Sequence[str], *, left: int = 1) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    class Grid(Table):
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            shown = (visible(cell) if isinstance(cell, str) else cell for cell in cells)
+            super().add_row(*shown, **options)
+
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for place, column in enumerate(columns):
         if place < left:
             table.add_column(column, overflow="fold")
@@ -98,26 +107,31 @@ def grid(columns: Sequence[str], *, left: int = 1) -> Table:
     return table
 
 
+def visible(text: str) -> str:
+    """Text in which a terminal finds nothing to obey: an escape character becomes `\\x1b`."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def say(console: Console, text: str) -> None:
     """Prints a line whose words are data: no markup is read, nothing is coloured by guess.
 
     A terminal gets it wrapped at words; a pipe or file gets it whole.
     """
-    console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+    console.print(visible(text), markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def say_marked(console: Console, markup: str) -> None:
     """Prints a line of console markup, wrapped as `say` does; data in it must be escaped."""
-    console.print(markup, highlight=False, soft_wrap=not console.is_terminal)
+    console.print(visible(markup), highlight=False, soft_wrap=not console.is_terminal)
 
 
 def escaped(text: str) -> str:
     """Words that are data, made safe to stand in markup and in the cells of a table."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(visible(text))
 
 
 def say_whole(console: Console, text: str) -> None:
     """Prints a line that a person may copy, so it is never broken; no markup is read."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(visible(text), markup=False, highlight=False, soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, cast
 
@@ -12,10 +11,11 @@ from attune.experiment.events import Finished, Gain, ReferenceChosen
 from attune.experiment.experiment import write_whole
 from attune.layout import parse_layout
 from attune.recipe import build_recipe, dump_recipe
+from attune.recipe.job import portable_command
 from attune.recipe.schema import Gains, Predictions
 from attune.search.progress import last
 from attune.search.runs import Runs
-from attune.trial.frameworks import Command, load_framework
+from attune.trial.frameworks import load_framework
 from attune.verify import Verification
 
 _FRAMEWORK_WORDS = {
@@ -34,8 +34,7 @@ def write_recipe(
     inputs = runs.inputs
     result = runs.result(arm.run)
     assert result is not None, "the winner completed"
-    framework = load_framework(inputs.framework)
-    command = _portable(framework.prepare(runs.job_of(arm)))
+    job = runs.job_of(arm)
     recipe = build_recipe(
         model=inputs.model,
         cluster=inputs.cluster,
@@ -45,9 +44,9 @@ def write_recipe(
         provenance=cast('Literal["predicted", "measured", "verified"]', verification.provenance),
         checks=verification.checks,
         reference=_reference_words(runs),
-        command=framework.run_block(runs.job_of(arm)),
+        command=load_framework(inputs.framework).run_block(job),
         stack=_stack(inputs.framework, inputs.versions),
-        environment=command.environment,
+        environment=portable_command(job).environment,
         notes=[*notes, *_weights(inputs.setup.checkpoint_sha256)],
         measured=datetime.now(UTC).date(),
         experiment=runs.experiment.name,
@@ -67,12 +66,6 @@ def write_recipe(
 def _weights(digest: str | None) -> list[str]:
     """What both arms started from."""
     return [f"Both arms start from one distributed checkpoint, digest {digest}."] if digest else []
-
-
-def _portable(command: Command) -> Command:
-    """The command without what is true of this machine alone."""
-    kept = {k: v for k, v in command.environment.items() if k != "PYTHONPATH"}
-    return replace(command, environment=kept)
 
 
 def _reference_words(runs: Runs) -> str:

@@ -1,4 +1,4 @@
-"""Recipe files: checked, shown, compared, ranked, imported, and copied out of an experiment."""
+"""Recipe files: checked, shown, compared, ranked and imported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 from attune.catalog import load_cluster, load_model
 from attune.catalog.yaml_file import read_text
 from attune.errors import AttuneError, NothingFoundError
-from attune.experiment import Experiment
-from attune.experiment.events import Completed
 from attune.recipe.checks import check_recipe
 from attune.recipe.difference import compare
 from attune.recipe.files import dump_recipe, load_recipe, read_data
@@ -18,7 +16,7 @@ from attune.recipe.launch_script import read_launch_script
 from attune.recipe.library import recipe_files
 from attune.recipe.ranking import Board, rank
 from attune.report.recipe import CheckedRecipe, ComparedRecipes, RecipeProblem
-from attune.search.progress import last
+from attune.verbs.export import write_text
 
 
 def verify_recipe(path: Path) -> CheckedRecipe:
@@ -97,37 +95,4 @@ def import_script(
         cluster=load_cluster(gpu, gpus),
         source=script.name,
     )
-    return _write(output, dump_recipe(recipe).encode(), overwrite)
-
-
-def export_recipe(experiment: str, output: Path, *, overwrite: bool = False) -> Path:
-    """Copies the recipe of an experiment to `output`, and gives that path.
-
-    Raises:
-        AttuneError: no such experiment, `output` exists, or it cannot be written.
-        NothingFoundError: the experiment has no recipe yet.
-    """
-    found = Experiment.open(experiment)
-    if not found.recipe_path.is_file():
-        done = last(found.events(), Completed)
-        if isinstance(done, Completed) and done.recipe:
-            raise AttuneError(
-                f"{found.recipe_path} is gone since the campaign ended; put it back from a copy, "
-                "or start a new experiment"
-            )
-        raise NothingFoundError(
-            f"experiment `{experiment}` has no recipe yet; `attune report {experiment}` says why, "
-            f"`attune tune --resume {experiment}` goes on"
-        )
-    return _write(output, found.recipe_path.read_bytes(), overwrite)
-
-
-def _write(output: Path, data: bytes, overwrite: bool) -> Path:
-    if output.exists() and not overwrite:
-        raise AttuneError(f"{output} exists; give another -o, or --overwrite")
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_bytes(data)
-    except OSError as error:
-        raise AttuneError(f"cannot write {output}: {error.strerror}; give another -o") from error
-    return output
+    return write_text(output, dump_recipe(recipe), overwrite=overwrite)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attune.errors import AttuneError, NothingFoundError
 from attune.experiment import Experiment, list_experiments
+from attune.experiment.requests import is_running
+from attune.recipe import load_recipe
 from attune.report.campaign import ListedExperiment, Report
 from attune.report.history import History, history_of
 
@@ -16,13 +20,34 @@ def write_report(experiment: str) -> Report:
         NothingFoundError: the journal is empty.
     """
     found = Experiment.open(experiment)
-    events = found.events()
+    events, newer = found.known_events()
     if not events:
         raise NothingFoundError(
             f"experiment `{experiment}` has no journal yet; "
             f"`attune tune --resume {experiment}` goes on"
         )
-    return Report(experiment=found.name, history=history_of(events))
+    history = history_of(events)
+    remarks = tuple(_remarks(found, history, newer))
+    return Report(experiment=found.name, history=history, remarks=remarks)
+
+
+def _remarks(found: Experiment, history: History, newer: tuple[str, ...]) -> Iterator[str]:
+    """What a reader must know of the files: what is unfinished, damaged or not understood."""
+    if newer:
+        yield (
+            f"the journal has lines that this attune does not know ({', '.join(newer)}): a newer "
+            "one wrote them, and they are left out"
+        )
+    if history.running is not None and not is_running(found):
+        yield (
+            f"run {history.running.run} has no end in the journal: attune was killed during it, "
+            f"and `attune tune --resume {found.name}` goes on"
+        )
+    if found.recipe_path.is_file():
+        try:
+            load_recipe(found.recipe_path)
+        except AttuneError as error:
+            yield f"the recipe cannot be read: {error}"
 
 
 def history_so_far(experiment: str) -> History | None:
@@ -42,7 +67,7 @@ def find_experiments() -> tuple[ListedExperiment, ...]:
 
 def _listed(found: Experiment) -> ListedExperiment:
     try:
-        inputs, history = found.inputs(), history_of(found.events())
+        inputs, history = found.inputs(), history_of(found.known_events()[0])
     except AttuneError as error:
         return ListedExperiment(
             id=found.name,

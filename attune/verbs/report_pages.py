@@ -22,6 +22,7 @@ from attune.report.report_pages import write_pages
 from attune.trial.runner import read_result
 from attune.verbs.explain import explain
 from attune.verbs.report import write_report
+from attune.verbs.report_schedule import schedule_of
 from attune.verbs.target import Target
 
 _NEAR = 2.5
@@ -50,7 +51,8 @@ def gather_report(experiment: str) -> ExperimentReport:
         AttuneError: no such experiment, or a damaged one.
         NothingFoundError: the journal is empty.
     """
-    found, history = Experiment.open(experiment), write_report(experiment).history
+    found, told = Experiment.open(experiment), write_report(experiment)
+    history = told.history
     inputs = found.inputs()
     target = Target(model=inputs.model, cluster=inputs.cluster, workload=inputs.workload)
     recipe = _recipe(found)
@@ -67,6 +69,7 @@ def gather_report(experiment: str) -> ExperimentReport:
         environment="\n".join(f"{k}={v}" for k, v in recipe.env.items()) if recipe else "",
         versions=tuple(inputs.versions.items()),
         usd_per_gpu_hour=inputs.cluster.gpu.usd_per_gpu_hour,
+        remarks=told.remarks,
     )
 
 
@@ -92,13 +95,14 @@ def _arms(
 
 
 def _arm(found: Experiment, target: Target, name: str, run: Finished) -> Arm:
-    result = read_result(found.run_folder(run.run))
+    result, layout = read_result(found.run_folder(run.run)), parse_layout(run.layout)
     return Arm(
         name=name,
         run=run.run,
         provenance=run.provenance,
         steps=result.steps if result else (),
-        explanation=explain(target, parse_layout(run.layout)),
+        explanation=explain(target, layout),
+        schedule=schedule_of(target, layout),
     )
 
 

@@ -54,3 +54,16 @@ HOSTILE = (
     "a\u202eb",
     "\u2028alert(1)",
 )
+
+CONTROLS = (
+    "\x1b[2Jcleared",
+    "\x1b]0;title\x07",
+    "\x1b]8;;http://example.invalid\x1b\\link\x1b]8;;\x1b\\",
+    "\x9b31mred",
+    "\x90q\x9c",
+    "over\rwritten",
+    "a\x08\x7fb",
+    "\x0eshifted",
+    "\u202eright to left",
+)
+"""What a terminal would obey."""

@@ -4,17 +4,18 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign_events import campaign, finished, started
+from campaign_events import REFERENCE, WINNER, campaign, finished, started
 from hostile import HOSTILE
 from pages import Page
 
 from attune.errors import AttuneError
-from attune.experiment.events import Interrupted
-from attune.report.arms import Arm, ExperimentReport, Neighbour
+from attune.experiment.events import Attributed, Contribution, Interrupted
+from attune.report.arms import Arm, ExperimentReport, Neighbour, Schedule, SchedulePass
 from attune.report.charts import charts
 from attune.report.explanation import Explanation, StageMemory
 from attune.report.history import history_of
@@ -74,6 +75,32 @@ def _report(events: list[Any] | None = None, **changes: Any) -> ExperimentReport
     return ExperimentReport(**fields | changes)
 
 
+def _schedule(stages: int, passes: int) -> Schedule:
+    drawn = tuple(
+        SchedulePass(stage=i % stages, backward=i % 2 == 1, start_s=i * 0.1, end_s=i * 0.1 + 0.1)
+        for i in range(passes)
+    )
+    return Schedule(
+        drawn=drawn,
+        drawn_microbatches=4,
+        microbatches=8,
+        busy_s=tuple(3.0 + stage for stage in range(stages)),
+        total_s=8.0,
+    )
+
+
+def test_the_schedule_shows_what_waits() -> None:
+    arm = replace(_arm("winner", 2, (5.0,)), schedule=_schedule(2, 6))
+    (chart,) = (c for c in charts(_report(arms=(arm,))) if c.id == "schedule")
+    assert chart.rows == (
+        ("winner 0", "3.00", "5.00", "62.5 %"),
+        ("winner 1", "4.00", "4.00", "50.0 %"),
+    )
+    assert "winner: 4 of 8 microbatches" in chart.says and chart.origin == "predicted"
+    forward, backward = chart.figure["data"]
+    assert forward["base"] == [0.0, 0.2, 0.4] and backward["y"] == ["winner 1"] * 3
+
+
 def test_the_verdict_comes_first_with_its_origin() -> None:
     report = _report()
     assert headline(report) == (
@@ -96,6 +123,30 @@ def test_every_chart_has_its_numbers_in_a_table() -> None:
     assert [len(row) for row in drawn["stages"].rows] == [6] * 4
     figures = json.loads(_figures(report_html(_report())))
     assert figures["losses"]["data"][0]["y"] == [5.0, 4.0, None]
+
+
+def test_the_waterfall_shows_parts_that_add_up() -> None:
+    parts = (
+        contribution("PP", 40.0, provenance="measured", runs=(0, 2)),
+        contribution("TP", -8.4, provenance="predicted"),
+    )
+    told = Attributed(
+        reference=REFERENCE, winner=WINNER, total_percent=31.6, orders=2, contributions=parts
+    )
+    events = campaign()
+    report = _report([*events[:-1], told, events[-1]])
+    (chart,) = [chart for chart in charts(report) if chart.id == "waterfall"]
+    (bars,) = chart.figure["data"]
+    assert bars["type"] == "waterfall" and bars["measure"] == ["relative", "relative", "total"]
+    assert sum(bars["y"][:-1]) == pytest.approx(bars["y"][-1])
+    assert [row[-1] for row in chart.rows[:-1]] == ["measured", "predicted"]
+    assert chart.origin == "measured and predicted" and chart.rows[0][4] == "0, 2"
+    assert "Where the gain comes from" in report_html(report)
+
+
+def contribution(knob: str, percent: float, **changes: Any) -> Contribution:
+    fields = {"deviation_percent": 1.0, "before": "pp=8", "after": "pp=16"}
+    return Contribution(knob=knob, percent=percent, **fields | changes)
 
 
 def _figures(text: str) -> str:
@@ -135,7 +186,9 @@ def test_a_single_file_needs_nothing_beside_it(tmp_path: Path) -> None:
 
 def test_two_hundred_trials_stay_small() -> None:
     more = [finished(run, f"tp=4 pp=16 rows={run}") for run in range(3, 203)]
-    text = report_html(_report([*campaign()[:12], *more]))
+    names = ("winner", "reference")
+    arms = [replace(_arm(n, 0, (5.0,)), schedule=_schedule(64, 1500)) for n in names]
+    text = report_html(_report([*campaign()[:12], *more], arms=tuple(arms)))
     assert len(text.encode()) < 1_000_000
     assert text.count("tp=4 pp=16 rows=202") >= 1
 

@@ -5,7 +5,7 @@ import pytest
 from attune.errors import AttuneError, NothingFoundError
 from attune.experiment import Experiment
 from attune.experiment.events import Completed
-from attune.verbs.recipe import export_recipe
+from attune.verbs.export import export_recipe
 from attune.verbs.report import find_experiments, write_report
 
 

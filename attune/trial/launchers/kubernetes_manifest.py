@@ -71,7 +71,7 @@ def pod_script(command: Command, *, name: str, python: str) -> str:
         *here_documents(files),
         'export ATTUNE_NODE="${PET_NODE_RANK:-0}" ATTUNE_HEAD="${PET_MASTER_ADDR:-}"',
         'export ATTUNE_PORT="${PET_MASTER_PORT:-}"',
-        *script.splitlines()[1:],
+        *script.rstrip("\n").split("\n")[1:],  # a value may hold other line separators
     ]
     text = "\n".join(lines) + "\n"
     if len(text) > _LONGEST:
