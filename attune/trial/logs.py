@@ -10,8 +10,9 @@ from typing import Protocol
 
 from attune.trial.failures import CLASSES
 from attune.trial.findings import Finding, classify
-from attune.trial.prefix import strip, time_of
+from attune.trial.prefix import last_time_of, strip, time_of
 from attune.trial.result import HeldMemory, LayerPass, RankMemory, Step
+from attune.trial.sieve import KNOWN, Sieve
 from attune.trial.tracebacks import Traceback
 
 _CHUNK = 1 << 18
@@ -19,6 +20,8 @@ _LONGEST = 1 << 14
 """Bytes kept of one line; the rest of a longer one is dropped."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _RANK_FILE = re.compile(r"rank-(\d+)\.log")
+_BEFORE = 1024
+"""Bytes before a line in which its time is looked for, where it has none itself."""
 _SOURCES = 4096
 """Writers of one log that are told apart; further ones are taken for one."""
 
@@ -54,20 +57,38 @@ class _Tail:
         self._position = 0
         self._rest = b""
 
-    def lines(self) -> Iterator[str]:
-        """The whole lines written since the last look."""
+    def lines(self, sieve: Sieve | None) -> Iterator[str]:
+        """The whole lines written since the last look that can say anything; all without a sieve.
+
+        `place` and `time` are those of the line that is given.
+        """
         with self.path.open("rb") as file:
             file.seek(self._position)
             while chunk := file.read(_CHUNK):
+                begin = self._position - len(self._rest)
                 self._position += len(chunk)
-                *whole, self._rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
-                yield from map(_clean, filter(None, whole))
-                self._rest = self._rest[:_LONGEST]
+                block = (self._rest + chunk).replace(b"\r", b"\n")
+                cut = block.rfind(b"\n") + 1
+                block, self._rest = block[:cut], block[cut:][:_LONGEST]
+                for start, line in sieve.lines(block) if sieve else _split(block):
+                    self.place = begin + start
+                    before = block[max(start - _BEFORE, 0) : start].decode("latin-1")
+                    text = _clean(line)
+                    self.time = time_of(text) or last_time_of(before) or self.time
+                    yield text
 
     def last(self) -> str:
         """What follows the last line break: a line that was cut short, or empty."""
         rest, self._rest = self._rest, b""
         return _clean(rest)
+
+
+def _split(block: bytes) -> Iterator[tuple[int, bytes]]:
+    place = 0
+    for line in block.split(b"\n")[:-1]:
+        if line:
+            yield place, line
+        place += len(line) + 1
 
 
 def _clean(line: bytes) -> str:
@@ -83,6 +104,8 @@ class RunLog:
         self.held: list[HeldMemory] = []
         self.layers: list[LayerPass] = []
         self._reader = reader
+        # A reader by expressions of the user's own wants to see every line.
+        self._sieve = Sieve(KNOWN) if getattr(reader, "sieved", True) else None
         self._tails: dict[Path, _Tail] = {}
         self._looks = 0
 
@@ -101,7 +124,7 @@ class RunLog:
         self._looks += 1
         for path in files:
             tail = self._tails.setdefault(path, _Tail(path))
-            for line in tail.lines():
+            for line in tail.lines(self._sieve):
                 yield from self._take(tail, line)
 
     def close(self) -> None:
@@ -111,8 +134,6 @@ class RunLog:
             self._note(tail, classify(line.text), line.rank, self._traceback(tail, line.source))
 
     def _take(self, tail: _Tail, line: str) -> Iterator[Step]:
-        tail.time = time_of(line) or tail.time
-        tail.place += 1
         text, rank, source = strip(line)
         traceback = self._traceback(tail, source)
         if traceback.read(text):

@@ -66,6 +66,16 @@ def _next(line: str, position: int) -> re.Match[str] | None:
     return next((match for match in found if match and match.end() > position), None)
 
 
+def last_time_of(text: str) -> float | None:
+    """The last time that stands in a text of several lines."""
+    found = _TIME.findall(text)
+    return (
+        time_of(" ".join(found[-1][:2]) + (f".{found[-1][2]}" * bool(found[-1][2])))
+        if found
+        else None
+    )
+
+
 def time_of(line: str) -> float | None:
     """When a line was written, seconds since 1970, where its beginning says so."""
     match = _TIME.search(line[:_LONGEST])

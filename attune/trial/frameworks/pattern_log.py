@@ -18,6 +18,9 @@ _LONGEST = 4000
 class PatternReader:
     """One number from each expression; a step is reported with its time."""
 
+    sieved = False
+    """The user's expressions may find their numbers in any line."""
+
     def __init__(self, patterns: Patterns | None) -> None:
         self._patterns = patterns or Patterns(loss="(?!)()", step_time="(?!)()")
         self._compiled = {
