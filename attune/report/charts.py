@@ -317,7 +317,7 @@ def _waterfall(report: ExperimentReport) -> Chart:
         says="What each knob adds over the reference, the mean over the orders of turning them; "
         "the parts add up to the gain.",
         origin=" and ".join(sorted({part.provenance for part in parts})),
-        figure=_figure([bars], "", "tokens/s/GPU over the reference, %"),
+        figure=figure_of([bars], "", "tokens/s/GPU over the reference, %"),
         head=("knob", "change", "adds", "deviation", "runs", "from"),
         rows=(*rows, whole) if rows else (),
     )
