@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing attune and its tools into $(VENV) (a minute or two)"
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(PIP) $(TORCH)
-	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[train,rows,hub,dev]'
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[train,rows,hub,agent,llm,dev]'
 	@touch $@
 
 demo: setup  ## tune GLM-4.5 on 128 H200 (on the virtual cluster where there are none)
@@ -64,7 +64,7 @@ test-pages: setup  ## reports and leaderboard in Debian's chromium
 
 test-slurm: setup  ## the Slurm launcher on a real Slurm of 16 virtual nodes (root; installs it)
 	@tests/clusters/install_slurm.sh
-	@$(PYTEST) -m slurm
+	@$(PYTEST) -n2 --dist loadfile -m slurm
 
 test-ray: $(VENV)/clients  ## the Ray launcher on a real Ray cluster of two nodes
 	@$(PYTEST) -m ray

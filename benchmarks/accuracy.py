@@ -80,6 +80,10 @@ def _file(scored: Scored, name: str) -> dict[str, Any]:
         if metric != "outcome" and some:
             figures["coverage_80"] = coverage(cases, predictions)
             figures["families"] = _families(cases, predictions)
+            dense = [(c, p) for c, p in some if not c.model.experts]
+            if dense and len(dense) < len(some):
+                own = scores.errors([c for c, _ in dense], [p for _, p in dense])
+                figures["dense_mean_abs_pct"] = own["mean_abs_pct"]
         found[metric] = figures
     sizes = [(c, p) for c, p in mine if c.metric != "outcome"]
     if sizes:

@@ -11,6 +11,7 @@ import json
 import resource
 import time
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from attune.estimate.replay import replay
 from attune.layout import Layout, LayoutTable
 from attune.layout.rules import Setting, check
 from attune.workload import Workload
+from benchmarks.peers import PEERS, sample
+from benchmarks.peers import measure as peer_rate
 
 CASES = {"glm-4.5": ("h200", 128), "deepseek-v3": ("h100", 2048)}
 ROWS = 40_000
@@ -96,19 +99,41 @@ def measure_replay(layouts: int = 200, stages: int = 16, microbatches: int = 64)
     }
 
 
+def beside(name: str, checkout: Path, own: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A peer on the same list of layouts (evenly spaced ones of it), and attune's ratio to it."""
+    found = {}
+    for case, (gpu, count) in CASES.items():
+        model, cluster = load_model(case), load_cluster(gpu, count)
+        table = sample(layouts(model, count))
+        figures = peer_rate(PEERS[name](checkout, model, cluster, Workload()), table)
+        rate = figures["layouts_per_core_s"]
+        figures["ratio"] = round(own[case]["layouts_per_core_s"] / rate)
+        found[f"{name}, {case}"] = figures
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    for name in PEERS:
+        parser.add_argument(f"--{name}", type=Path, help=f"a checkout of {name}, to run beside")
     arguments = parser.parse_args()
     results = {name: measure(name) for name in CASES}
     results["replay"] = measure_replay()
+    for name in PEERS:
+        if vars(arguments)[name]:
+            results |= beside(name, vars(arguments)[name].resolve(), results)
     if arguments.json:
         print(json.dumps(results))
         return
     for name, result in results.items():
         memory = f" ({result['peak_mib']} MiB)" if "peak_mib" in result else ""
         core = f"{result['layouts_per_core_s']:,} by time on the core"
-        print(f"{name}: {result['layouts_per_s']:,} layouts/s, {core}{memory}")
+        peer = ""
+        if "ratio" in result:
+            peer = f"; gave figures for {result['judged']} of {result['layouts']}"
+            peer += f"; attune is {result['ratio']:,} times as fast"
+        print(f"{name}: {result['layouts_per_s']:,} layouts/s, {core}{memory}{peer}")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ _AT_MOST |= {"node_link", "network_link", "network_all_to_all"}
 _SCALE = 0.03
 """Least noise of a row: log error beyond which it counts less (pseudo-Huber). Where rows scatter
 more (releases of one layout), their median deviation is taken."""
+_MANY_GROUPS = 5
+"""Groups among which what is particular to each averages out."""
 _ROUNDS = 7
 _SLOPES_AT = (0, 1, 3)
 _FEW, _OWN_SLOPES = 60, 3
@@ -238,13 +240,14 @@ def _improved(cases: Sequence[Case], factors: Floats, slopes: Floats) -> Floats:
 
 def _information(cases: Sequence[Case], errors: Floats) -> Floats:
     """[rows, rows] inverse covariance: each row's own noise, more of it far off (pseudo-Huber),
-    and as much that it shares with its group, for many rows of one model are not as many
-    witnesses."""
+    and, among few groups, as much that it shares with its group: many rows of one model are not
+    as many witnesses."""
     scale = max(_SCALE, 1.4826 * float(np.median(np.abs(errors))))
     weight = 1 / np.sqrt(1 + (errors / scale) ** 2) / scale**2
     matrix = np.diag(weight)
     groups = np.array(groups_of(cases))
-    for name in sorted(set(groups)):
+    names = sorted(set(groups))
+    for name in names if len(names) < _MANY_GROUPS else ():
         own = np.where(groups == name, weight, 0.0)
         matrix -= np.outer(own, own) * scale**2 / (1 + scale**2 * own.sum())
     information: Floats = matrix

@@ -67,7 +67,7 @@ def _honest(honest: Sequence[tuple[Any, Verification]]) -> list[str]:
 
 def _alarms(pairs: dict[str, list[Verification]]) -> list[str]:
     lines = [
-        "### False alarms: pairs of honest layouts, each of its own seed",
+        "### False alarms: pairs of honest layouts, each of its own seed, 4 rows a step",
         "",
         "| precision | pairs | false alarms | largest share of the loss floor | of the norm floor "
         "| of the drift floor |",

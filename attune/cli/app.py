@@ -18,6 +18,7 @@ from attune.cli import (
     explain,
     export,
     gpus,
+    mcp,
     models,
     nodes,
     plan,
@@ -79,6 +80,7 @@ app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
 app.command("dashboard")(dashboard.dashboard)
 app.command("export")(export.export)
+app.command("mcp")(mcp.mcp)
 app.command("experiments")(experiments.experiments)
 app.add_typer(probe.app, name="probe")
 app.add_typer(recipe.app, name="recipe")

@@ -16,6 +16,7 @@ from attune.cli.options import (
     GlobalBatch,
     GpuName,
     LauncherName,
+    LauncherOption,
     ModelName,
     PrecisionName,
     Rows,
@@ -23,6 +24,7 @@ from attune.cli.options import (
     VirtualName,
     WorkloadFile,
     Yes,
+    pairs,
 )
 
 app = typer.Typer(
@@ -52,6 +54,7 @@ def memory(
     precision: PrecisionName = None,
     rows: Rows = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     seed: VirtualSeed = 0,
     time_limit: TimeLimit = 900.0,
@@ -83,7 +86,7 @@ def memory(
         "rows": rows,
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
-    chosen = find_launcher(one_gpu(target), launcher)
+    chosen = find_launcher(one_gpu(target), launcher, pairs(launcher_option))
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Run two steps of one rank of {target.words} ({chosen.name})?")
     found = probe_memory(
@@ -116,6 +119,7 @@ def layers(
     precision: PrecisionName = None,
     global_batch: GlobalBatch = None,
     launcher: LauncherName = "auto",
+    launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
     seed: VirtualSeed = 0,
     time_limit: TimeLimit = 600.0,
@@ -146,7 +150,7 @@ def layers(
     asked = read_layout(layout)
     refuse_illegal(target, asked)
     node = one_node(target, asked)
-    chosen = find_launcher(node, launcher)
+    chosen = find_launcher(node, launcher, pairs(launcher_option))
     if not chosen.simulated and target.cluster.gpu.usd_per_gpu_hour and not yes:
         ask(f"Time layers of {target.model.name} on {node.cluster.count} GPUs ({chosen.name})?")
     found = probe_layers(

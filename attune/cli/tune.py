@@ -29,6 +29,12 @@ from attune.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import Console
+
+    from attune.experiment.events import Event
+    from attune.report.history import History
     from attune.verbs.tune import Campaign
 
 _MODEL = "Name (`attune models`), YAML file or config.json; not with --resume."
@@ -221,24 +227,37 @@ def _play(campaign: Campaign) -> str:
     """Draws a campaign while it runs; the state that it ends in."""
     from attune.cli.output import console
     from attune.report.live import draw_events
-    from attune.report.objectives import draw_front, draw_projection
     from attune.verbs.report import history_so_far
-    from attune.verbs.tune_answers import find_front, find_projection
 
     before = history_so_far(campaign.experiment) if campaign.resumed else None
+    screen = console()
     try:
         # Closed on every way out, so that no run is left where drawing is interrupted.
         with closing(campaign.events()) as events:
-            history = draw_events(events, console(), before)
+            history = draw_events(_with_answers(campaign, events, before, screen), screen, before)
     except KeyboardInterrupt:
         typer.echo(f"go on with: attune tune --resume {campaign.experiment}", err=True)
         raise
-    if history.state == "done":
-        inputs, runs = campaign.inputs, history.runs
-        draw_front(find_front(inputs, runs), console())
-        if projection := find_projection(inputs, runs, history.completed):
-            draw_projection(projection, console())
     return history.state
+
+
+def _with_answers(
+    campaign: Campaign, events: Iterable[Event], before: History | None, screen: Console
+) -> Iterator[Event]:
+    """The campaign's events; before the last, what it says beside its winner is drawn."""
+    from attune.experiment.events import Completed
+    from attune.report.history import History
+    from attune.report.objectives import draw_front, draw_projection
+    from attune.verbs.tune_answers import find_front, find_projection
+
+    history = before or History()
+    for event in events:
+        history = history.after(event)
+        if isinstance(event, Completed):
+            draw_front(find_front(campaign.inputs, history.runs), screen)
+            if projection := find_projection(campaign.inputs, history.runs, event):
+                draw_projection(projection, screen)
+        yield event
 
 
 def _question(campaign: Campaign) -> str:
@@ -256,12 +275,17 @@ def _question(campaign: Campaign) -> str:
 def _tell_plan(campaign: Campaign) -> None:
     from attune.cli.output import console, show
     from attune.report.plan import draw_plan
+    from attune.report.spending import draw_spending
     from attune.report.words import say
     from attune.verbs.plan import plan
+    from attune.verbs.spending import find_spending
     from attune.verbs.target import Target
 
     inputs = campaign.inputs
     target = Target(model=inputs.model, cluster=inputs.cluster, workload=inputs.workload)
-    show(plan(target, space=inputs.space), draw_plan, as_json=False)
+    planned = plan(target, space=inputs.space)
+    show(planned, draw_plan, as_json=False)
+    if campaign.spends:
+        draw_spending(find_spending(inputs, planned.best[0]), console())
     say(console(), f"launcher {inputs.launcher}: {inputs.launcher_reason}")
     say(console(), f"dry run of experiment {inputs.experiment}: nothing ran, nothing was written")

@@ -1,14 +1,16 @@
 """What a campaign leaves on disk: inputs, events, records, resume."""
 
 from attune.experiment.calibration import (
-    CalibrationKey,
-    SavedCalibration,
-    calibration_file,
     list_calibrations,
     load_calibration,
     reset_calibrations,
     save_calibration,
     update_calibration,
+)
+from attune.experiment.calibration_records import (
+    CalibrationKey,
+    SavedCalibration,
+    calibration_file,
 )
 from attune.experiment.experiment import Experiment, experiments_folder, list_experiments
 from attune.experiment.inputs import Inputs

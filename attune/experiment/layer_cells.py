@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attune.catalog import Cluster, Model
 from attune.estimate import LayerCell
-from attune.experiment.calibration import (
+from attune.experiment.calibration_records import (
     CalibrationFile,
     CalibrationKey,
     SavedCell,

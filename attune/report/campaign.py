@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attune.experiment.events import Completed, Event, Finished, Interrupted
+from attune.experiment.events import Completed, Finished, Interrupted
 from attune.report.history import History
 from attune.report.lines import check_line, lines, simulated_notice, unproven_notice
 from attune.report.words import (
@@ -74,9 +74,8 @@ def draw_report(report: Report, console: Console) -> None:
         if unproven := unproven_notice(history.started):
             say(console, unproven)
     _draw_runs(history, console)
-    told: list[Event] = [*history.advised, *history.judged]
-    for event in told:
-        for line in lines(event):
+    for told in (*map(lines, history.advised), *map(lines, history.judged)):
+        for line in told:
             say(console, line)
     if history.attributed:
         for line in lines(history.attributed):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import sqrt
 
 from attune.experiment.events import Advised, Finished, Hypothesis, Judged
-from attune.search.progress import Standing
+from attune.search.progress import RETRIES, Standing, machine_fault
 
 NOISE = 0.005
 """Least relative deviation between two runs of one layout (published runs spread 0.5 to 1 %)."""
@@ -27,8 +27,11 @@ def judgements(standing: Standing) -> Iterator[Judged]:
     for hypothesis in hypotheses(standing):
         tests = [r for r in standing.runs if r.layout == hypothesis.layout]
         tests = [r for r in tests if r.purpose == "candidate" and r.run > hypothesis.base]
-        if hypothesis.number not in told and tests and hypothesis.base in runs:
-            yield judge(hypothesis, runs[hypothesis.base], tests[-1])
+        sound = [r for r in tests if not machine_fault(r)]
+        # A fault of the machine says nothing yet: the layout runs once more.
+        due = bool(sound) or len(tests) > RETRIES
+        if hypothesis.number not in told and due and hypothesis.base in runs:
+            yield judge(hypothesis, runs[hypothesis.base], (sound or tests)[-1])
 
 
 def judge(hypothesis: Hypothesis, base: Finished, test: Finished) -> Judged:

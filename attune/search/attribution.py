@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, log, sqrt
 
 import numpy as np
@@ -168,9 +169,9 @@ def _contribution(
     square = sum((weight * found[place].deviation) ** 2 for place, weight in weights.items())
     known = all(found[place].runs for place in weights)
     bit = 1 << step
-    before, after = next((found[a], found[b]) for a, b in zip(shown, shown[1:]) if a ^ b == bit)
+    before, after = next((found[a], found[b]) for a, b in pairwise(shown) if a ^ b == bit)
     both = bool(before.runs and after.runs)
-    ends = found[0].layout, found[-1].layout
+    ends = write_layout(steps.start), write_layout(steps.end)
     words = [knob_words(*ends, knob) for knob in steps.groups[step]]
     return Contribution(
         knob=" with ".join(steps.groups[step]),

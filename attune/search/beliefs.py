@@ -27,6 +27,9 @@ MEMORY = Residual(
 # Deviations: errors of the estimator on published runs, and spread between runs of one layout. The
 # grids span what the finite-list study and virtual clusters of other seeds than the benchmark's
 # called for.
+_APART = 0.6
+"""Share of the multipliers' deviation that they have apart: what they have in common is the
+offset's already (virtual clusters of other seeds)."""
 _PRUNED_NOISE = 0.05
 _PROBE_NOISE = 0.03
 """Of a memory probe against a trial: no peers, balanced routing (reserved of ranks of one stage
@@ -41,7 +44,8 @@ class Beliefs:
     def __init__(self, candidates: Candidates, layers: int, calibration: Calibration) -> None:
         self.candidates = candidates
         points = features(candidates.table, layers)
-        self._time = Places.of(points, candidates.time_shares, np.array(calibration.covariance))
+        covariance = _APART**2 * np.array(calibration.covariance)
+        self._time = Places.of(points, candidates.time_shares, covariance)
         spread = np.diag(np.square(MEMORY_SPREAD))
         self._memory = Places.of(points, candidates.memory_shares, spread)
 

@@ -47,7 +47,7 @@ def write_recipe(
         command=load_framework(inputs.framework).run_block(job),
         stack=_stack(inputs.framework, inputs.versions),
         environment=portable_command(job).environment,
-        notes=notes,
+        notes=[*notes, *_weights(inputs.setup.checkpoint_sha256)],
         measured=datetime.now(UTC).date(),
         experiment=runs.experiment.name,
         predictions=Predictions(
@@ -61,6 +61,11 @@ def write_recipe(
     )
     write_whole(runs.experiment.recipe_path, dump_recipe(recipe))
     return runs.experiment.recipe_path.name
+
+
+def _weights(digest: str | None) -> list[str]:
+    """What both arms started from."""
+    return [f"Both arms start from one distributed checkpoint, digest {digest}."] if digest else []
 
 
 def _reference_words(runs: Runs) -> str:

@@ -12,6 +12,7 @@ from attune.layout import parse_layout, write_layout
 from attune.search.candidates import Candidates
 from attune.search.progress import Standing
 from attune.search.study import Parameters, abandon, enqueue, restore, tell, trial_id
+from attune.trial.bad_nodes import FAILURES, bad_nodes
 from attune.trial.job import Job, Purpose, Virtual
 from attune.trial.launchers import Launcher
 from attune.trial.result import Step, TrialResult
@@ -80,6 +81,8 @@ class Runs:
             KeyboardInterrupt: after the run is stopped and written down as cancelled.
         """
         number = self.standing.next_run
+        if left_out := self._bad_nodes():
+            why += f"; without {', '.join(left_out)}: {FAILURES} infrastructure failures there"
         if trial is not None:
             self.study._storage.set_trial_user_attr(trial_id(self.study, trial), "run", number)
         proposed = Proposed(
@@ -206,6 +209,11 @@ class Runs:
             return None
         return (yield from self._watch(steps, job, proposed.run))
 
+    def _bad_nodes(self) -> tuple[str, ...]:
+        """Nodes that failed runs again and again: they get no more."""
+        failed = (run.run for run in self.standing.runs if run.outcome == "infrastructure")
+        return bad_nodes(filter(None, map(self.result, failed)))
+
     def _is_asked_to_stop(self) -> bool:
         return is_asked_to_stop(self.experiment)
 
@@ -221,7 +229,8 @@ class Runs:
 
     def _follow(self, job: Job, number: int) -> Generator[Event, None, TrialResult]:
         folder = self.experiment.run_folder(number)
-        steps = follow(job, self.launcher, folder, asked_to_stop=self._is_asked_to_stop)
+        launcher = self.launcher.excluding(self._bad_nodes())
+        steps = follow(job, launcher, folder, asked_to_stop=self._is_asked_to_stop)
         return (yield from self._watch(steps, job, number))
 
     def _watch(self, steps: Steps, job: Job, number: int) -> Generator[Event, None, TrialResult]:

@@ -39,6 +39,11 @@ CLASSES: dict[str, Meaning] = {
     "ILLEGAL_LAYOUT": Meaning(
         "illegal_layout", 0, "`attune explain --layout ...` names the rule and its cure"
     ),
+    "MISCONFIGURED": Meaning(
+        "infrastructure",
+        0,
+        "the trainer runs otherwise than it was asked to; check the flags of its setup",
+    ),
     "MISSING_DEPENDENCY": Meaning("infrastructure", 0, "install what the line names"),
     "HARDWARE": Meaning("infrastructure", 0, "take the node out and repeat the trial"),
     "NCCL_TIMEOUT": Meaning(

@@ -57,6 +57,8 @@ def decide(
     if stopped == "cancelled" or (stopped == "pruned" and diverged is None):
         return Verdict(outcome=stopped, evidence=f"stopped after {len(log.steps)} steps")
     found = _first(log.findings)
+    if found is not None and found.log_class == "MISCONFIGURED":
+        return _of(found, on_cpu)  # its steps are those of another run
     whole = log.done >= steps_asked
     # Where attune ended the run, exits are its own doing.
     decisive = found is not None and CLASSES[found.log_class].weight < (2 if stopped else 3)

@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+PROBING = "megatron-core"
+"""The framework that runs probes: attune's own worker."""
+
 LayerKind = Literal["dense", "moe", "head"]
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
-from attune.errors import LayoutError
+from attune.errors import AttuneError, LayoutError
 from attune.trial.directory import (
     begin_directory,
     read_result,
@@ -21,7 +21,7 @@ from attune.trial.job import Job
 from attune.trial.launchers.launcher import Handle, Launcher, State
 from attune.trial.logs import RunLog
 from attune.trial.outcome import Stopped, Verdict, decide
-from attune.trial.probe import MemoryProbe
+from attune.trial.probe import PROBING, MemoryProbe
 from attune.trial.result import Provenance, Step, TrialResult
 
 __all__ = ["follow", "read_result", "resume", "run", "spent_s"]
@@ -78,6 +78,8 @@ def follow(
         KeyboardInterrupt: the run was cancelled; its result was written first.
     """
     framework = load_framework(job.framework)
+    if job.probe is not None and job.framework != PROBING:
+        raise AttuneError(f"{job.framework} runs no probes; use framework {PROBING}")
     launcher.check(job, framework.modules)
     if launcher.provenance == "measured" and (reason := framework.refuses(job)):
         raise LayoutError(reason)

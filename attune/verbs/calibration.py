@@ -28,7 +28,7 @@ from attune.experiment import (
     reset_calibrations,
     update_calibration,
 )
-from attune.experiment.calibration import read_calibrations
+from attune.experiment.calibration_records import read_calibrations
 from attune.layout import Layout, LayoutTable
 from attune.report.calibration import NOTHING_LEARNT, CalibrationReport, Learnt, Multiplier
 from attune.trial.result import TrialResult

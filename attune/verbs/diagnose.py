@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attune.errors import AttuneError
@@ -42,8 +43,7 @@ def diagnose(
     verdict = decide(
         log,
         steps_asked=1 if steps is None else steps,
-        # A log alone tells nothing of the exit: an error in it decides, and the steps do.
-        exit_code=0 if exit_code is None else exit_code,
+        exit_code=_exit_code(log, steps) if exit_code is None else exit_code,
     )
     return Diagnosis(
         outcome=verdict.outcome,
@@ -58,6 +58,12 @@ def diagnose(
         files=len(files),
         megabytes=sum(file.stat().st_size for file in files) / 1e6,
     )
+
+
+def _exit_code(log: RunLog, steps: int | None) -> int:
+    """A failure that was logged ended the job, unless all steps ran."""
+    whole = steps is not None and log.done >= steps
+    return int(bool(log.findings) and not whole)
 
 
 def _files(place: Path) -> list[Path]:
@@ -81,7 +87,11 @@ class _AnyReader:
     """Reads the lines of every framework that attune knows; the first that knows a line wins."""
 
     def __init__(self) -> None:
-        self._readers: list[LogReader] = [load_framework(name).reader() for name in FRAMEWORKS]
+        self._readers: list[LogReader] = []
+        for name in FRAMEWORKS:
+            # One that reads by patterns of the user has none here.
+            with suppress(AttuneError):
+                self._readers.append(load_framework(name).reader())
 
     def read(self, line: str) -> Reading | None:
         for reader in self._readers:

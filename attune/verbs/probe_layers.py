@@ -24,11 +24,10 @@ from attune.report.probe_layers import LayersProbed, ProbedLayer
 from attune.rows.feed import SYNTHETIC
 from attune.trial.job import Job, Virtual
 from attune.trial.launchers import load_launcher
-from attune.trial.probe import LayerKind, LayerProbe
+from attune.trial.probe import PROBING, LayerKind, LayerProbe
 from attune.trial.result import LayerPass, TrialResult
 from attune.trial.runner import run
 from attune.verbs.calibration import learn_observations
-from attune.verbs.probe_memory import FRAMEWORK
 from attune.verbs.target import Target
 from attune.verbs.trial import ChosenLauncher, free_directory, refuse_illegal
 
@@ -82,7 +81,7 @@ def probe_layers(
     refuse_illegal(target, layout)
     node, known = one_node(target, layout), NO_CALIBRATION
     if not launcher.simulated:
-        known = load_calibration(target.cluster, FRAMEWORK, calibration)
+        known = load_calibration(target.cluster, PROBING, calibration)
     about = (target.model, target.cluster, target.workload)
     expected = expected_layers(*about, layout, known)
     place = free_directory("probes", directory)
@@ -91,15 +90,15 @@ def probe_layers(
         cluster=node.cluster,
         workload=node.workload,
         layout=node_of(target.model, target.cluster, layout).layout,
-        framework=FRAMEWORK,
+        framework=PROBING,
         limit_s=limit_s,
         virtual=virtual or Virtual(),
         probe=LayerProbe(kinds=layer_kinds(target)),
     )
-    result = run(job, load_launcher(launcher.name), place)
+    result = run(job, load_launcher(launcher.name, launcher.options), place)
     cell = LayerCell(layout=cell_layout(layout), passes=_passes(result))
     step = [
-        estimate_step_time(*about, LayoutTable.of([layout]), known, FRAMEWORK, cells)
+        estimate_step_time(*about, LayoutTable.of([layout]), known, PROBING, cells)
         for cells in ((), (cell,))
     ]
     return LayersProbed(
@@ -151,8 +150,8 @@ def _learn(target: Target, result: TrialResult, cell: LayerCell, file: Path | No
     def seen(calibration: Calibration) -> list[Observation]:
         return observe_layers(expected_layers(*about, cell.layout, calibration), cell)
 
-    learnt = learn_observations(target, seen, framework=FRAMEWORK, file=file)
+    learnt = learn_observations(target, seen, framework=PROBING, file=file)
     if learnt.problem:
         return learnt
-    save_cell(cell, *about, FRAMEWORK, file)
+    save_cell(cell, *about, PROBING, file)
     return learnt

@@ -23,15 +23,12 @@ from attune.report.probe import MemoryProbed, PredictedMemory, ProbedRank
 from attune.rows.feed import name_rows
 from attune.trial.job import Job, Virtual
 from attune.trial.launchers import load_launcher
-from attune.trial.probe import MemoryProbe
+from attune.trial.probe import PROBING, MemoryProbe
 from attune.trial.result import TrialResult
 from attune.trial.runner import run
 from attune.verbs.calibration import learn_observations
 from attune.verbs.target import Target
 from attune.verbs.trial import ChosenLauncher, free_directory, refuse_illegal
-
-FRAMEWORK = "megatron-core"
-"""Probes are the worker's own; other frameworks have none."""
 
 _COMMUNICATORS = "communicators and their buffers; the device's use adds the predicted ones"
 _ROUTING = "routing: tokens go to all experts in turn, and a rank of busy experts needs more"
@@ -83,7 +80,7 @@ def probe_memory(
     probed = []
     for number in ranks:
         job = _job(asked, layout, target.cluster.count, number, limit_s, virtual)
-        result = run(job, load_launcher(launcher.name), place / f"rank-{number}")
+        result = run(job, load_launcher(launcher.name, launcher.options), place / f"rank-{number}")
         probed.append(_probed(result, number, layout, memory, target, place / f"rank-{number}"))
         if watch is not None:
             watch(probed[-1])
@@ -125,7 +122,7 @@ def chosen_ranks(rank: str, layout: Layout, count: int, worst_stage: int) -> tup
 def _known(target: Target, launcher: ChosenLauncher, file: Path | None) -> Calibration:
     if launcher.simulated:
         return NO_CALIBRATION
-    return load_calibration(target.cluster, FRAMEWORK, file)
+    return load_calibration(target.cluster, PROBING, file)
 
 
 def _estimated(target: Target, layout: Layout, calibration: Calibration) -> MemoryEstimate:
@@ -148,7 +145,7 @@ def _job(
         cluster=asked.cluster,
         workload=asked.workload,
         layout=layout,
-        framework=FRAMEWORK,
+        framework=PROBING,
         limit_s=limit_s,
         virtual=virtual or Virtual(),
         probe=MemoryProbe(world=world, rank=rank),
@@ -204,4 +201,4 @@ def _learn(target: Target, layout: Layout, probed: list[ProbedRank], file: Path 
         reserved = _estimated(target, layout, calibration).reserved[0]
         return [observe_peak(float(reserved[stage]), gib) for stage, gib in peaks.items()]
 
-    return learn_observations(target, seen, framework=FRAMEWORK, file=file, runs=len(peaks))
+    return learn_observations(target, seen, framework=PROBING, file=file, runs=len(peaks))

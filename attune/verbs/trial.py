@@ -117,7 +117,9 @@ def run_trial(
         launcher_reason=launcher.reason,
         result=result,
         predicted=suggestions(target, LayoutTable.of([layout]), known, cells)[0],
-        learnt=learn_from_trial(target, layout, result, cells=cells, file=calibration),
+        learnt=learn_from_trial(
+            target, layout, result, framework=framework, cells=cells, file=calibration
+        ),
     )
 
 

@@ -123,6 +123,8 @@ def tune(request: TuneRequest) -> Campaign:
     from attune.verbs.tune_learning import with_calibration
 
     inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
+    if not request.resume:
+        inputs = _with_setup(inputs)
     launcher = load_launcher(inputs.launcher, inputs.launcher_options)
     real = launcher.provenance != "predicted"
     if real and not request.resume:
@@ -134,6 +136,24 @@ def tune(request: TuneRequest) -> Campaign:
         resume=request.resume,
         spends=real,
         calibration=request.calibration,
+    )
+
+
+def _with_setup(inputs: Inputs) -> Inputs:
+    """The inputs with what their setup implies: dimensions without a name, a checkpoint's digest.
+
+    Raises:
+        AttuneError: the checkpoint is another than the setup names, or damaged.
+    """
+    from attune.trial.frameworks.checkpoint import name_checkpoint
+    from attune.trial.frameworks.template import held_by
+
+    held = held_by(inputs.setup) if inputs.framework == "command" else {}
+    return inputs.model_copy(
+        update={
+            "setup": name_checkpoint(inputs.setup),
+            "fixed": merge_held(inputs.fixed, held),
+        }
     )
 
 

@@ -42,14 +42,15 @@ class Bound:
 
 LOSS: dict[Precision, Bound] = {
     "fp32": Bound(first=BOUND_AT_FIRST_STEP, last=BOUND_AT_LAST_STEP),
-    "bf16": Bound(first=2e-3, last=5e-3),
+    "bf16": Bound(first=5e-3, last=1e-2),
 }
-"""Losses. bf16: published recipes of other layouts end within 8.5e-4 of their references."""
+"""Losses. bf16: honest pairs on CPU differ by up to 4.5e-3 at batches of 256 tokens
+(`docs/verification.md`); published recipes end within 8.5e-4 of their references."""
 NORM: dict[Precision, Bound] = {
     "fp32": Bound(first=1e-4, last=1e-3),
-    "bf16": Bound(first=0.02, last=0.1),
+    "bf16": Bound(first=0.2, last=0.5),
 }
-"""Gradient norms, which see a wrong scale that Adam hides from the loss."""
+"""Gradient norms, which see a wrong scale that Adam hides from the loss. bf16: up to 0.15."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from attune.layout import Layout
 from attune.recipe.schema import Check
+from attune.trial.frameworks import load_framework
 from attune.trial.job import Job
 from attune.trial.result import Provenance, TrialResult
 from attune.verify.checks import CURVES, check_convergence, not_run
@@ -107,7 +108,7 @@ def _convergence(
     reference: TrialResult,
     again: TrialResult | None,
 ) -> tuple[Check, ...]:
-    """Loss curves compare only where both arms trained on the same rows."""
+    """Loss curves compare only where both arms had the same rows and the same first weights."""
     ours, theirs = candidate_job.workload, reference_job.workload
     floor = noise_floor(
         ours,
@@ -116,10 +117,12 @@ def _convergence(
         None if again is None else (reference, again),
     )
     checks = check_convergence(candidate, reference, floor)
-    if ours.rows_sha256 == theirs.rows_sha256:
-        return checks
-    why = f"the arms trained on other rows: {ours.rows_sha256} against {theirs.rows_sha256}"
-    return checks[0], *not_run(CURVES, why)
+    if ours.rows_sha256 != theirs.rows_sha256:
+        why = f"the arms trained on other rows: {ours.rows_sha256} against {theirs.rows_sha256}"
+        return checks[0], *not_run(CURVES, why)
+    if why_not := load_framework(candidate_job.framework).own_weights(candidate_job):
+        return checks[0], *not_run(CURVES, f"the arms start from other weights: {why_not}")
+    return checks
 
 
 def needed_checks(layout: Layout, workload: Workload, *, experts: bool = True) -> tuple[str, ...]:

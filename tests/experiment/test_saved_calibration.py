@@ -9,7 +9,6 @@ from filelock import FileLock
 from attune.catalog import Cluster, Link, load_cluster
 from attune.errors import AttuneError
 from attune.estimate import NO_CALIBRATION, Calibration
-from attune.experiment import calibration as module
 from attune.experiment import (
     calibration_file,
     list_calibrations,
@@ -18,6 +17,7 @@ from attune.experiment import (
     save_calibration,
     update_calibration,
 )
+from attune.experiment import calibration_records as module
 
 CLUSTER = load_cluster("h200", 128)
 LEARNT = Calibration(mean=(0.1, 0.0, -0.2, 0.0, 0.0, 0.0, 0.03), observations=3)

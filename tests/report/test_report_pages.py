@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign_events import campaign, finished, started
+from campaign_events import REFERENCE, WINNER, campaign, finished, started
 from hostile import HOSTILE
 from pages import Page
 
 from attune.errors import AttuneError
-from attune.experiment.events import Interrupted
+from attune.experiment.events import Attributed, Contribution, Interrupted
 from attune.report.arms import Arm, ExperimentReport, Neighbour, Schedule, SchedulePass
 from attune.report.charts import charts
 from attune.report.explanation import Explanation, StageMemory
@@ -124,6 +124,30 @@ def test_every_chart_has_its_numbers_in_a_table() -> None:
     assert [len(row) for row in drawn["stages"].rows] == [6] * 4
     figures = json.loads(_figures(report_html(_report())))
     assert figures["losses"]["data"][0]["y"] == [5.0, 4.0, None]
+
+
+def test_the_waterfall_shows_parts_that_add_up() -> None:
+    parts = (
+        contribution("PP", 40.0, provenance="measured", runs=(0, 2)),
+        contribution("TP", -8.4, provenance="predicted"),
+    )
+    told = Attributed(
+        reference=REFERENCE, winner=WINNER, total_percent=31.6, orders=2, contributions=parts
+    )
+    events = campaign()
+    report = _report([*events[:-1], told, events[-1]])
+    (chart,) = [chart for chart in charts(report) if chart.id == "waterfall"]
+    (bars,) = chart.figure["data"]
+    assert bars["type"] == "waterfall" and bars["measure"] == ["relative", "relative", "total"]
+    assert sum(bars["y"][:-1]) == pytest.approx(bars["y"][-1])
+    assert [row[-1] for row in chart.rows[:-1]] == ["measured", "predicted"]
+    assert chart.origin == "measured and predicted" and chart.rows[0][4] == "0, 2"
+    assert "Where the gain comes from" in report_html(report)
+
+
+def contribution(knob: str, percent: float, **changes: Any) -> Contribution:
+    fields = {"deviation_percent": 1.0, "before": "pp=8", "after": "pp=16"}
+    return Contribution(knob=knob, percent=percent, **fields | changes)
 
 
 def _figures(text: str) -> str:

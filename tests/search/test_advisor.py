@@ -5,22 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from advisor_runs import begin, finished
 
-from attune.catalog import load_cluster, load_model
 from attune.estimate.step_time import TIME_PARTS
-from attune.experiment import Experiment, Inputs
-from attune.experiment.events import Advised, Finished, Hypothesis, Judged, Prediction, Proposed
+from attune.experiment.events import Advised, Finished, Hypothesis, Judged, Proposed
 from attune.layout import LayoutTable, parse_layout
-from attune.layout.space import Space
 from attune.search.advisor_knobs import knob_words, one_knob_away
 from attune.search.advisor_rules import RULES, Observed, diagnose
 from attune.search.advisor_verdicts import judge, judgements
 from attune.search.campaign import run_campaign
 from attune.search.notes import KNOBS, knobs_changed
 from attune.search.progress import Standing
-from attune.workload import Workload
-
-PREDICTED = Prediction(step_s=10.0, low_s=9.0, high_s=11.0, peak_gib=50.0, p_fits=0.9)
 
 
 def observed(layout: str = "tp=2 pp=4 ep=8", **changes: object) -> Observed:
@@ -36,22 +31,6 @@ def observed(layout: str = "tp=2 pp=4 ep=8", **changes: object) -> Observed:
         "load": 1.0,
     }
     return Observed(**fields | changes)  # type: ignore[arg-type]
-
-
-def finished(run: int, layout: str, step_s: float | None, **changes: object) -> Finished:
-    fields = {
-        "run": run,
-        "purpose": "candidate",
-        "layout": layout,
-        "outcome": "completed" if step_s else "out_of_memory",
-        "step_time_s": step_s,
-        "step_time_cv_percent": 1.0,
-        "tokens_per_s_per_gpu": 1000 / step_s if step_s else None,
-        "gpu_hours": 1.0,
-        "predicted": PREDICTED,
-        "provenance": "measured",
-    }
-    return Finished.model_validate(fields | changes)
 
 
 def symptoms(seen: Observed) -> set[str]:
@@ -81,7 +60,7 @@ def test_each_symptom_is_seen_where_it_is(symptom, layout, changes):
 
 
 def test_findings_come_with_figures_in_words_the_strongest_first():
-    found = diagnose(observed("pp=4 ep=8", shares={"bubble": 0.1, "expert": 0.25}))
+    found = diagnose(observed("ep=8", shares={"data": 0.1, "expert": 0.25}))
     assert found[0].symptom == "exposed all-to-all" and "25%" in found[0].detail
     assert [f.strength for f in found] == sorted((f.strength for f in found), reverse=True)
 
@@ -137,6 +116,20 @@ def test_each_hypothesis_is_judged_once():
     assert not list(judgements(Standing([*events, due])))
 
 
+def test_a_fault_is_judged_only_when_the_layout_is_given_up():
+    lost = finished(1, "pp=2", None, outcome="infrastructure")
+    events = [
+        finished(0, "pp=4", 10.0),
+        Advised(run=0, findings=(), hypothesis=hypothesis(5.0)),
+        lost,
+    ]
+    assert not list(judgements(Standing(events)))
+    again = lost.model_copy(update={"run": 2})
+    assert [e.verdict for e in judgements(Standing([*events, again]))] == ["unclear"]
+    better = finished(2, "pp=2", 9.0)
+    assert [e.verdict for e in judgements(Standing([*events, better]))] == ["confirmed"]
+
+
 def hypothesis(expected: float) -> Hypothesis:
     return Hypothesis(
         number=1,
@@ -149,23 +142,6 @@ def hypothesis(expected: float) -> Hypothesis:
         low_percent=0.0,
         high_percent=20.0,
         source="rules",
-    )
-
-
-def begin(name: str, advisor: str) -> Experiment:
-    return Experiment.create(
-        Inputs(
-            experiment=name,
-            model=load_model("qwen3-30b-a3b"),
-            cluster=load_cluster("h100", 16),
-            workload=Workload(),
-            space=Space(name="small", tp=(1, 2), pp=(1, 2, 4), vpp=(1, 2), ep=(4, 8, 16)),
-            launcher="simulated",
-            launcher_reason="asked for",
-            advisor=advisor,  # type: ignore[arg-type]
-            trials=5,
-            min_gain=0.0,
-        )
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from advisor_runs import finished
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from attune.search.attribution import Value, split
 from attune.search.attribution_paths import Paths, Steps
 from attune.search.campaign import run_campaign
 from attune.workload import Workload
-from tests.search.test_advisor import finished
 
 START, END = "tp=2 pp=4 ep=8", "tp=4 pp=2 ep=8 recompute=full"
 
@@ -100,7 +100,14 @@ def test_a_campaign_says_where_its_gain_comes_from(monkeypatch, tmp_path: Path, 
         model=load_model("qwen3-30b-a3b"),
         cluster=load_cluster("h100", 16),
         workload=Workload(),
-        space=Space(name="small", tp=(1, 2), pp=(1, 2), ep=(4, 8, 16), stages=("even",)),
+        space=Space(
+            name="small",
+            tp=(1, 2),
+            pp=(1, 2),
+            ep=(4, 8, 16),
+            stages=("even",),
+            recompute=("none", "core_attn,moe"),
+        ),
         launcher="simulated",
         launcher_reason="asked for",
         trials=4,

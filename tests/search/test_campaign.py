@@ -42,7 +42,7 @@ def faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[int, str]:
     """Faults by run number, to be filled by the test."""
     monkeypatch.setenv("ATTUNE_HOME", str(tmp_path))
     told: dict[int, str] = {}
-    monkeypatch.setattr(campaign, "load_launcher", lambda name: FaultyLauncher(told))
+    monkeypatch.setattr(campaign, "load_launcher", lambda name, options: FaultyLauncher(told))
     return told
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from attune.experiment.events import Completed, Finished, Probed, Proposed
-from attune.layout import LayoutTable
+from attune.layout import LayoutTable, parse_layout
 from attune.search import campaign
 from attune.search.fidelities import Prices, Reading, best_buy
 from attune.search.prober import load_prober
 from attune.trial.job import Job, Virtual
+from attune.trial.launchers.simulated import SimulatedLauncher
+from attune.trial.runner import run
 from attune.verbs.tune import TuneRequest, tune
 from attune.virtual import VirtualCluster
 
@@ -108,8 +110,8 @@ def test_a_played_probe_reads_what_the_trial_would_need(
     whole = run(job, launcher, tmp_path / "whole")
     assert reading.provenance == "predicted" and reading.fits is not None
     if reading.fits:
-        peaks = {rank.stage: rank.reserved_gib for rank in whole.ranks}
-        assert reading.peak_gib == pytest.approx(peaks[1], rel=0.03)
+        virtual = VirtualCluster(inputs.model, inputs.cluster, inputs.workload, "near", 3)
+        assert reading.peak_gib == pytest.approx(virtual.play(layout).reserved_gib[1], rel=0.03)
         assert 0 < reading.gpu_hours < whole.gpu_hours
     else:
         assert whole.outcome == "out_of_memory"

@@ -111,9 +111,9 @@ def test_what_the_worker_cannot_train_is_refused_before_anything_starts(tmp_path
         model=load_model("tiny-dense"),
         cluster=load_cluster("cpu", 2),
         workload=Workload(row_tokens=128, global_batch=16, precision="fp32"),
-        layout=Layout(cp=2),
+        layout=Layout(optimizer_offload=0.5),
     )
-    with pytest.raises(LayoutError, match="does not support context parallelism yet"):
+    with pytest.raises(LayoutError, match="does not support `optimizer_offload` yet"):
         run(job, load_launcher("local"), tmp_path / "trial")
     assert not (tmp_path / "trial").exists()
 

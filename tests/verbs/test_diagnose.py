@@ -36,6 +36,12 @@ def test_steps_and_exit_code_that_the_caller_knows(tmp_path: Path) -> None:
     log.write_text("".join(write_step(step, 20, 1e-3) + "\n" for step in steps))
     assert (diagnose([log]).outcome, diagnose([log]).step) == ("completed", 2)
     assert diagnose([log], steps=20).outcome == "incomplete"
+    with log.open("a") as file:
+        file.write(OOM)
+    assert (diagnose([log]).outcome, diagnose([log]).step) == ("out_of_memory", 2)
+    assert diagnose([log], steps=3).outcome == "completed"
+    log.write_text(ECHO)
+    assert diagnose([log]).failed
     assert diagnose([log], exit_code=-9).log_class == "HOST_OOM"
 
 

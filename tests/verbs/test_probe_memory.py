@@ -11,8 +11,10 @@ from attune.layout import parse_layout
 from attune.report.probe import memory_probe_data
 from attune.trial.frameworks import load_framework
 from attune.trial.job import Job
+from attune.trial.launchers import load_launcher
 from attune.trial.probe import MemoryProbe
 from attune.trial.result import RankMemory, Step, TrialResult
+from attune.trial.runner import run
 from attune.verbs import probe_memory as module
 from attune.verbs.calibration import show_calibrations
 from attune.verbs.probe_memory import chosen_ranks, one_gpu, probe_memory
@@ -133,3 +135,16 @@ def test_measured_peaks_are_learnt(glm: Target, monkeypatch: pytest.MonkeyPatch)
     # 130 GiB and what lies outside the allocator: context and communicators.
     assert 130.0 < (second.ranks[0].device_gib or 0.0) < 139.8
     assert second.fits
+
+
+def test_other_frameworks_run_no_probes(glm: Target, tmp_path: Path) -> None:
+    job = Job(
+        model=glm.model,
+        cluster=one_gpu(glm).cluster,
+        workload=glm.workload,
+        layout=LAYOUT,
+        framework="megatron-lm",
+        probe=MemoryProbe(world=128, rank=8),
+    )
+    with pytest.raises(AttuneError, match="runs no probes; use framework megatron-core"):
+        run(job, load_launcher("simulated"), tmp_path / "probe")

@@ -91,10 +91,11 @@ def test_a_recipe_is_verified_against_another_by_running_both(tmp_path: Path) ->
 @pytest.mark.training
 def test_a_reference_that_runs_out_of_memory_is_its_own_outcome(tmp_path: Path) -> None:
     pytest.importorskip("megatron.core", reason="the train extra is not installed")
-    # One process and sixteen rows of 512 tokens at once do not fit 46 MiB.
-    large = {"row_tokens": 512}
+    # The logits of 32 rows at once, several times over, do not fit the 46 MiB of a process.
+    batch = {"global_batch": 64, "steps": 3}
     checked = verify_against(
-        _recipe(tmp_path, "tp=1 recompute=full", **large), _recipe(tmp_path, "tp=1 rows=8", **large)
+        _recipe(tmp_path, "tp=2 recompute=full", **batch),
+        _recipe(tmp_path, "tp=1 rows=32", **batch),
     )
     complete = next(c for c in checked.verification.checks if c.name == "complete")
     assert complete.status == "not run" and "no reference could run" in complete.detail

@@ -106,9 +106,10 @@ def _overlaps(layout: Layout) -> Flags:
 
 
 def _graphs(core: Version) -> Flags:
+    tracker = {"--te-rng-tracker": True}  # asserted by validate_args until 0.14
     if core >= _GRAPH_IMPLEMENTATION_SINCE:
-        return {"--cuda-graph-impl": "transformer_engine"}
-    return {"--external-cuda-graph": True}
+        return {**tracker, "--cuda-graph-impl": "transformer_engine"}
+    return {**tracker, "--external-cuda-graph": True}
 
 
 def optimizer_flags(workload: Workload) -> Flags:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from attune.trial.findings import Finding
 from attune.trial.job import Job
 from attune.trial.logs import Phase, Reading
 from attune.trial.result import RankMemory, Step
@@ -23,6 +24,11 @@ _BRIDGE_MEMORY = re.compile(
     r"\[Rank (\d+)\] \(after (\d+) iterations\) memory \(GB\) \|"
     r".*?mem-max-allocated-gigabytes:\s*([\d.]+).*?mem-max-reserved-gigabytes:\s*([\d.]+)"
 )
+_NEMO = re.compile(
+    r"\biteration (\d+)/\d+ \|.*?reduced_train_loss: ([-+\w.]+)"
+    r".*?train_step_timing in s: ([\d.]+)"
+)
+_FP32 = "using torch.float32 for parameters"
 _MIB = 2.0**-10
 _GB = 1e9 / 2**30
 _PHASES = (
@@ -48,7 +54,10 @@ class MegatronReader:
     def read(self, line: str) -> Reading | None:
         """What a line says; None for a line that is not Megatron's own."""
         if "iteration" in line:
-            return read_iteration(line) or self.read_memory(line)
+            return read_iteration(line) or self.read_memory(line) or _read_nemo(line)
+        if _FP32 in line and self._job and self._job.workload.precision != "fp32":
+            # Without a flag for it Megatron trains in fp32, at another speed and size.
+            return Finding(log_class="MISCONFIGURED", line=line[:400])
         return next((Phase(phase) for words, phase in _PHASES if words in line), None)
 
     def read_memory(self, line: str) -> RankMemory | None:
@@ -79,6 +88,14 @@ def read_iteration(line: str) -> Step | None:
         loss=None if loss is None or _NAN.search(line) else _finite(loss[1]),
         grad_norm=None if grad_norm is None else float(grad_norm[1]),
     )
+
+
+def _read_nemo(line: str) -> Step | None:
+    """The step that a line of NeMo 2 reports; it counts from 0."""
+    match = _NEMO.search(line)
+    if match is None:
+        return None
+    return Step(step=int(match[1]), seconds=float(match[3]), loss=_finite(match[2]))
 
 
 def _finite(text: str) -> float | None:

@@ -10,6 +10,8 @@ from attune.trial.logs import Phase, Reading
 from attune.trial.result import RankMemory, Step
 
 _STEP = re.compile(r"(?<![\w-])step (\d+): (\{.*\})")
+_TIMER = re.compile(r"\bTimer actor_train end \(elapsed: ([\d.]+)s\)")
+_WAITS = "Timer train_wait start"
 _PERF = re.compile(r"\bperf (\d+): (\{.*\})")
 _USAGE = re.compile(r"\[Rank (\d+)\] Memory-Usage ([^:{]*): (\{.*\})")
 _VALUE = re.compile(
@@ -28,7 +30,8 @@ class RayReader:
 
     Loss and gradient norm stand in one line and the time of the step in the next, so a step is
     reported once both have come. Steps count from 0. Data fetches print `perf` lines too; only
-    those with the time of training are of steps.
+    those with the time of training are of steps. Where there is no `perf` line, the timer of the
+    training phase counts, once the next wait begins.
     """
 
     def __init__(self, job: Job | None = None) -> None:
@@ -37,6 +40,7 @@ class RayReader:
         self._losses: dict[int, tuple[float | None, float | None]] = {}
         self._seconds: dict[int, float] = {}
         self._reported = -1
+        self._timer: float | None = None
 
     def read(self, line: str) -> Reading | None:
         """What a line says; None for a line that is not the driver's own."""
@@ -44,6 +48,10 @@ class RayReader:
             return self._step(int(match[1]), _values(match[2]))
         if match := _PERF.search(line):
             return self._perf(int(match[1]), _values(match[2]))
+        if match := _TIMER.search(line):
+            self._timer = float(match[1])
+        if _WAITS in line and self._timer is not None and self._losses:
+            return self._timed(max(self._losses))
         if match := _USAGE.search(line):
             return self._usage(int(match[1]), _values(match[3]))
         if "memory (MB)" in line:
@@ -62,6 +70,13 @@ class RayReader:
         if _TRAINED not in values or seconds is None:
             return None
         self._seconds.setdefault(step, seconds)
+        return self._both(step)
+
+    def _timed(self, step: int) -> Step | None:
+        """The step by the timer of the training phase, where its own time did not come."""
+        seconds, self._timer = self._timer, None
+        if seconds is not None and step > self._reported:
+            self._seconds.setdefault(step, seconds)
         return self._both(step)
 
     def _both(self, step: int) -> Step | None:

@@ -16,6 +16,7 @@ from attune.trial.frameworks.framework import Command
 from attune.trial.frameworks.pattern_log import PatternReader
 from attune.trial.job import Job
 from attune.trial.script import shell_script
+from attune.trial.setup import Setup
 
 _ENTRY = "attune_command.py"
 
@@ -144,6 +145,28 @@ def _plain(value: Any) -> Any:
     return ",".join(value) if isinstance(value, tuple) else value
 
 
+def held_by(setup: Setup) -> dict[str, Any]:
+    """Dimensions of a search space that the template does not name, at the value they then have."""
+    named = _fields(setup.command or "")
+    if "layout" in named:
+        return {}
+    plain = Layout()
+    held = {
+        name: getattr(plain, name)
+        for name in _DIMENSIONS
+        if not _NAMED_BY.get(name, {name}) & named
+    }
+    if not {"first", "last", "pipeline_layout"} & named:
+        held["stages"] = "even"
+    return held
+
+
+_DIMENSIONS = (
+    *("tp", "pp", "vpp", "cp", "ep", "etp", "rows_per_microbatch", "recompute"),
+    *("optimizer_offload", "dispatcher", "cuda_graphs", "delayed_weight_gradients"),
+    *("overlap_shared_experts", "overlap_experts", "overlap_gradients", "overlap_parameters"),
+    "overlap_tensor",
+)
 _NAMED_BY = {
     "rows_per_microbatch": {"rows_per_microbatch", "rows", "max_tokens_per_gpu"},
     "precision_aware_optimizer": {"precision_aware_optimizer", "optimizer_offload"},

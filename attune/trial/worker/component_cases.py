@@ -26,6 +26,7 @@ from attune.trial.worker import context
 from attune.trial.worker.config import Device, WorkerConfig
 from attune.trial.worker.layers import ScaledDotProductAttention
 from attune.trial.worker.model import build_chunks, transformer_config
+from attune.trial.worker.optimizer_case import offload
 from attune.trial.worker.run import make_model_parallel
 from attune.trial.worker.weights import global_name, initialize_weights
 from attune.workload import Precision, Workload
@@ -158,6 +159,16 @@ def context_parallel(shape: Shape) -> Case:
     _leave()
     ran = f"{len(calls)} gathers of keys and values over {ranks} ranks" if ranks > 1 else None
     return ran, _worst(ours, theirs), _worst(scrambled, wrong)
+
+
+def optimizer_offload(shape: Shape) -> Case:
+    """Megatron-core's hybrid optimizer at the layer's tensors, against Adam in float64."""
+    config = shape.config(Layout())
+    make_model_parallel(config)
+    (chunk,) = build_chunks(config, transformer_config(config))
+    shapes = [parameter.shape for parameter in chunk.decoder.parameters()]
+    _leave()
+    return offload(shapes, shape.device)
 
 
 def bf16_gradients(shape: Shape) -> Case:

@@ -41,8 +41,9 @@ CASES: dict[str, Callable[[cases.Shape], tuple[str | None, float, float]]] = {
     "cross_entropy": cases.cross_entropy,
     "context_parallel": cases.context_parallel,
     "bf16_gradients": cases.bf16_gradients,
+    "optimizer_offload": cases.optimizer_offload,
 }
-"""Those that are real on CPU. The others take CUDA, and are written where a device has run them."""
+"""All but the last are real on CPU. Those that are missing need CUDA and are not written yet."""
 
 
 def main() -> int:
@@ -66,12 +67,14 @@ def run_component(component: Component, config: ComponentsConfig) -> ComponentRe
     """The result of one test."""
     shape = cases.Shape.of(config.model, config.device)
     case = CASES.get(component.id)
-    if case is None or (component.id == "dispatcher" and shape.model.experts is None):
-        why = f"not run: {NEEDS_CUDA}" if case is None else "not run: the model has no experts"
-        return _result(component, shape, "not run", why)
-    measured = Measured(*case(shape))
+    if component.id == "dispatcher" and shape.model.experts is None:
+        return _result(component, shape, "not run", "not run: the model has no experts")
+    if case is None and config.device == "cuda":
+        return _result(component, shape, "not run", "not run: this test is not written yet")
+    measured = Measured(*case(shape)) if case else Measured(None, 0.0, 0.0)
     if measured.ran is None:
-        return _result(component, shape, "not run", "not run: the variant did not run here")
+        here = "the variant did not run here" if component.on_cpu else NEEDS_CUDA
+        return _result(component, shape, "not run", f"not run: {here}")
     passed = measured.value <= component.bound < measured.control
     detail = (
         f"{measured.ran}; worst tensor relative L2 difference {measured.value:.2g} against a bound "
