@@ -26,6 +26,8 @@ class Schedule:
     drawn: tuple[SchedulePass, ...]
     """In order of their start; of fewer microbatches where a step has too many to draw."""
     drawn_microbatches: int
+    drawn_of: int
+    """Passes of these microbatches; where they are too many, the first ones are drawn."""
     microbatches: int
     """Of one step, on each data-parallel rank."""
     busy_s: tuple[float, ...]

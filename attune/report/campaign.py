@@ -169,10 +169,13 @@ def draw_experiments(experiments: Sequence[ListedExperiment], console: Console) 
     for found in experiments:
         table.add_row(
             escaped(found.id),
-            escaped(found.problem or f"{found.model} {found.count} {found.gpu}"),
+            "-" if found.problem else escaped(f"{found.model} {found.count} {found.gpu}"),
             found.state,
             str(found.runs),
             number(found.tokens_per_s_per_gpu),
             badge(found.provenance) if found.tokens_per_s_per_gpu else "-",
         )
     console.print(table)
+    for found in experiments:
+        if found.problem:
+            say(console, f"{found.id}: {found.problem}")

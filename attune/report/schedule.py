@@ -29,6 +29,7 @@ def schedule_chart(report: ExperimentReport) -> Chart:
         "stage",
         barmode="overlay",
         bargap=0.15,
+        height=min(max(420, 140 + 22 * len(rows)), 1600),
     )
     figure["layout"]["yaxis"] |= {"categoryorder": "array", "categoryarray": rows[::-1]}
     return Chart(
@@ -65,14 +66,19 @@ def _short(value: float) -> float:
 
 def _extent(arms: Sequence[tuple[Arm, Schedule]]) -> str:
     """How much of a step the chart shows; the table counts all of it."""
-    words = [
-        f"{arm.name}: {s.drawn_microbatches} of {s.microbatches} microbatches"
-        for arm, s in arms
-        if s.drawn_microbatches < s.microbatches
-    ]
+    words = [f"{arm.name}: {part}" for arm, s in arms if (part := _part(s))]
     if not words:
         return "All microbatches of a step."
     return f"Drawn for {', '.join(words)}; the table counts all that were replayed."
+
+
+def _part(schedule: Schedule) -> str:
+    """What is drawn of a schedule; empty for all of it."""
+    if len(schedule.drawn) < schedule.drawn_of:
+        return f"the first {len(schedule.drawn):,} of {schedule.drawn_of:,} passes"
+    if schedule.drawn_microbatches < schedule.microbatches:
+        return f"{schedule.drawn_microbatches} of {schedule.microbatches} microbatches"
+    return ""
 
 
 def _cells(arms: Sequence[tuple[Arm, Schedule]]) -> Iterator[tuple[str, ...]]:

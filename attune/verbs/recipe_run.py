@@ -104,6 +104,9 @@ def rows_words(recipe: Recipe, job: Job) -> str:
         return f"{used}; the recipe gives no digest of its rows ({recipe.workload.rows})"
     if workload.rows_sha256 == wanted:
         return f"{used}: the recipe's own (sha256 {wanted[:12]})"
+    if used == recipe.workload.rows:
+        other = "is not made here" if workload.rows_sha256 is None else "differs by the steps"
+        return f"{used}, as the recipe names them; their digest {other}"
     return (
         f"{used}, not the recipe's ({recipe.workload.rows}, sha256 {wanted[:12]}): time and memory "
         "compare, losses do not"

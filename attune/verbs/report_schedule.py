@@ -35,6 +35,7 @@ def schedule_of(target: Target, layout: Layout) -> Schedule | None:
     return Schedule(
         drawn=tuple(sorted(shown, key=lambda done: done.start_s)[:_MOST_DRAWN]),
         drawn_microbatches=drawn,
+        drawn_of=len(shown),
         microbatches=times.microbatches,
         busy_s=tuple(busy.tolist()),
         total_s=max(done.end_s for done in passes),

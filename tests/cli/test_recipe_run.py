@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from attune.recipe import dump_recipe, load_recipe
+from attune.recipe.job import job_of
 from attune.recipe.library import recipe_files
+from attune.rows.feed import name_rows
 from attune.trial.worker.config import WorkerConfig
+from attune.verbs.recipe_run import rows_words
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "experiments" / "example" / "recipe.yaml"
 BRIDGE = next(path for path in recipe_files() if path.stem == "megatron-bridge-ep16")
@@ -18,9 +22,23 @@ def test_a_recipe_runs_on_the_virtual_cluster(attune):
     answer = attune("recipe", "run", EXAMPLE, *SIMULATED, "--steps", 6)
     assert answer.code == 0, answer.err
     assert "step 6/6" in answer.out and "completed" in answer.out
-    assert "synthetic rows, seed 1234, not the recipe's" in answer.out.replace("\n", " ")
+    assert "synthetic rows, seed 1234, as the recipe names them" in answer.out
     told = json.loads(attune("recipe", "run", EXAMPLE, *SIMULATED, "--steps", 6, "--json").out)
     assert told["result"]["outcome"] == "completed"
+
+
+def test_which_rows_are_used_is_said(attune):
+    recipe = load_recipe(EXAMPLE)
+    job = job_of(recipe)
+    own = name_rows(job.workload, job.model.vocabulary, real=True)
+    assert "the recipe's own (sha256 d5bebad641c9)" in rows_words(
+        recipe, replace(job, workload=own)
+    )
+    conversations = recipe.workload.model_copy(update={"rows": "SFT conversations"})
+    told = rows_words(recipe.model_copy(update={"workload": conversations}), job)
+    assert "not the recipe's (SFT conversations, sha256 d5bebad641c9)" in told
+    told = rows_words(load_recipe(BRIDGE), job_of(load_recipe(BRIDGE)))
+    assert "the recipe gives no digest of its rows" in told
 
 
 def test_nothing_is_spent_without_a_yes(attune, tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -121,3 +122,12 @@ def test_run_is_callable_without_arguments_given(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["attune", "--version"])
     assert run() == 0
     assert capsys.readouterr().out.startswith("attune ")
+
+
+def test_events_as_lines_of_json(attune, monkeypatch):
+    monkeypatch.setattr("attune.verbs.tune.tune", lambda request: campaign_of(STARTED, COMPLETED))
+    answer = attune(*TINY, "--launcher", "simulated", "--json")
+    assert answer.code == 0, answer.err
+    told = [json.loads(line) for line in answer.out.splitlines()]
+    assert [event["kind"] for event in told] == ["started", "completed"]
+    assert told[0]["experiment"] == "exp-1"

@@ -83,6 +83,7 @@ def _schedule(stages: int, passes: int) -> Schedule:
     return Schedule(
         drawn=drawn,
         drawn_microbatches=4,
+        drawn_of=passes,
         microbatches=8,
         busy_s=tuple(3.0 + stage for stage in range(stages)),
         total_s=8.0,

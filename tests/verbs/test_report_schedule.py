@@ -34,4 +34,7 @@ def test_interleaved_and_wide_pipelines_stay_small(target):
     for words in ("tp=1 pp=4 vpp=2 ep=8", "tp=1 pp=64 ep=2", "tp=2 pp=4 vpp=23 ep=8"):
         found = schedule_of(target, parse_layout(words))
         assert found is not None and len(found.drawn) <= 1_500
+        assert found.drawn_of == 2 * parse_layout(words).vpp * (
+            parse_layout(words).pp * found.drawn_microbatches
+        )
         assert all(done.end_s >= done.start_s for done in found.drawn)
