@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing attune and its tools into $(VENV) (a minute or two)"
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(PIP) $(TORCH)
-	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[train,rows,hub,agent,llm,dev]'
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[train,rows,hub,agent,llm,dashboard,dev]'
 	@touch $@
 
 demo: setup  ## tune GLM-4.5 on 128 H200 (on the virtual cluster where there are none)

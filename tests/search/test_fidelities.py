@@ -69,7 +69,8 @@ def asked() -> TuneRequest:
         count=16,
         launcher="simulated",
         trials=5,
-        seed=3,
+        virtual="far",
+        seed=1,
         name="probed",
         fix=("tp=1", "cp=1", "etp=1", "vpp=1", "optimizer_offload=0", "dispatcher=alltoall"),
     )
