@@ -10,6 +10,7 @@ import typer
 from attune.cli.options import (
     AsJson,
     ClusterFile,
+    FrameworkName,
     GlobalBatch,
     PrecisionName,
     RowTokens,
@@ -33,6 +34,7 @@ def explain(
     row_tokens: RowTokens = None,
     global_batch: GlobalBatch = None,
     precision: PrecisionName = None,
+    framework: FrameworkName = "megatron-core",
     table: Annotated[
         Path | None, typer.Option("--csv", help="Judge every layout of this table instead.")
     ] = None,
@@ -57,13 +59,15 @@ def explain(
         raise AttuneError("explain needs --model, --gpu, --count and --layout, or --csv and -o")
     from attune.cli.output import show
     from attune.report.explanation import draw_explanation
+    from attune.trial.setup import read_setup
     from attune.verbs.explain import explain as explain_layout
     from attune.verbs.explain import read_layout
     from attune.verbs.target import find_target
 
     changes = {"row_tokens": row_tokens, "global_batch": global_batch, "precision": precision}
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
-    found = explain_layout(target, read_layout(layout))
+    name, setup = read_setup(framework)
+    found = explain_layout(target, read_layout(layout), name, setup.version)
     show(found, draw_explanation, as_json)
     if not found.legal:
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ from attune.cli.options import (
     AsJson,
     ClusterFile,
     Count,
+    FrameworkName,
     GlobalBatch,
     GpuName,
     ModelName,
@@ -30,6 +31,7 @@ def plan(
     steps: Steps = None,
     rows: Rows = None,
     space: SpaceName = None,
+    framework: FrameworkName = "megatron-core",
     as_json: AsJson = False,
 ) -> None:
     """List the ten layouts predicted fastest; nothing runs.
@@ -40,6 +42,7 @@ def plan(
     """
     from attune.cli.output import show
     from attune.report.plan import draw_plan
+    from attune.trial.setup import read_setup
     from attune.verbs.plan import plan as find_plan
     from attune.verbs.target import find_target
 
@@ -51,4 +54,6 @@ def plan(
         "rows": rows,
     }
     target = find_target(model, gpu, count, cluster=cluster, workload=workload, changes=changes)
-    show(find_plan(target, space=space), draw_plan, as_json)
+    name, setup = read_setup(framework)
+    found = find_plan(target, space=space, framework=name, version=setup.version)
+    show(found, draw_plan, as_json)

@@ -17,12 +17,14 @@ from attune.verbs.target import Target
 _MOST_CURES = 12
 
 
-def explain(target: Target, layout: Layout) -> Explanation:
+def explain(
+    target: Target, layout: Layout, framework: str = "megatron-core", version: str | None = None
+) -> Explanation:
     """Derived sizes, every broken rule with its cure, memory and step time by part.
 
     The estimates of an illegal layout are those of its cured form.
     """
-    setting = Setting.of(target.model, target.cluster, target.workload)
+    setting = Setting.of(target.model, target.cluster, target.workload, framework, version)
     broken = broken_rules(setting, layout)
     legal = cured(setting, layout) if broken else layout
     told = Explanation(
@@ -35,13 +37,14 @@ def explain(target: Target, layout: Layout) -> Explanation:
         broken=tuple(map(_broken, broken)),
         sizes=_sizes(target, layout),
     )
-    return _estimated(told, target, legal) if legal else told
+    return _estimated(told, target, legal, framework) if legal else told
 
 
-def _estimated(told: Explanation, target: Target, layout: Layout) -> Explanation:
+def _estimated(told: Explanation, target: Target, layout: Layout, framework: str) -> Explanation:
     table = LayoutTable.of([layout])
     about = (target.model, target.cluster, target.workload, table)
-    memory, time = estimate_memory(*about), estimate_step_time(*about)
+    memory = estimate_memory(*about, framework=framework)
+    time = estimate_step_time(*about, framework=framework)
     return replace(
         told,
         estimated=write_layout(layout),

@@ -20,23 +20,43 @@ _ALIKE_MEMORY = 0.05
 """The same of memory; no estimate is surer than that."""
 
 
-def plan(target: Target, *, space: str | Space | None = None, best: int = 10) -> Plan:
+def plan(
+    target: Target,
+    *,
+    space: str | Space | None = None,
+    best: int = 10,
+    framework: str = "megatron-core",
+    version: str | None = None,
+) -> Plan:
     """The `best` layouts of `space` that the estimator predicts to train fastest, without twins.
 
     Args:
         target: model, cluster and workload.
         space: a search space, by name, path or itself; None takes the model's.
         best: how many to give.
+        framework: what would train; its own rules hold too.
+        version: of the framework; None is the catalogue's.
 
     Raises:
         AttuneError: no such space, or a damaged file.
         NothingFoundError: no layout is legal, or none is likely to fit.
     """
     drawn = space if isinstance(space, Space) else load_space(space or default_space(target.model))
-    found = find_candidates(target.model, target.cluster, target.workload, drawn)
+    found = find_candidates(
+        target.model,
+        target.cluster,
+        target.workload,
+        drawn,
+        framework=framework,
+        framework_version=version,
+    )
     order = _best_first(found.candidates)
     if not len(order):
-        raise NothingFoundError(_closest(target, found.candidates))
+        setting = Setting.of(target.model, target.cluster, target.workload, framework, version)
+        judged = found.candidates
+        raise NothingFoundError(
+            explain_closest(setting, target.cluster, judged.table, judged.device_gib)
+        )
     return Plan(
         model=target.model.name,
         asked_model=target.asked_model or target.model.name,
@@ -51,7 +71,9 @@ def plan(target: Target, *, space: str | Space | None = None, best: int = 10) ->
             broken={rule: number for rule, number in found.cut.items() if number},
         ),
         best=suggestions(
-            target, found.candidates.table.take(_unlike(found.candidates, order, best))
+            target,
+            found.candidates.table.take(_unlike(found.candidates, order, best)),
+            framework=framework,
         ),
     )
 
@@ -80,8 +102,3 @@ def _unlike(candidates: Candidates, order: np.ndarray, most: int) -> np.ndarray:
             twin &= degree[order] == degree[first]
         order = order[~twin]
     return np.array(kept, dtype=np.int64)
-
-
-def _closest(target: Target, candidates: Candidates) -> str:
-    setting = Setting.of(target.model, target.cluster, target.workload)
-    return explain_closest(setting, target.cluster, candidates.table, candidates.device_gib)

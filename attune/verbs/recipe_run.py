@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attune.estimate import NO_CALIBRATION
 from attune.layout import LayoutTable, write_layout
 from attune.recipe import Recipe, load_recipe
 from attune.recipe.job import job_of
@@ -134,10 +133,11 @@ def run_recipe(
         return True
 
     result = run(job, load_launcher(launcher.name, launcher.options), place, watch=sees)
+    table = LayoutTable.of([job.layout])
     return TrialRun(
         layout=write_layout(job.layout),
         directory=place,
         launcher_reason=launcher.reason,
         result=result,
-        predicted=suggestions(start.target, LayoutTable.of([job.layout]), NO_CALIBRATION)[0],
+        predicted=suggestions(start.target, table, framework=job.framework)[0],
     )

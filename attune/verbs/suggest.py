@@ -27,10 +27,11 @@ def suggestions(
     table: LayoutTable,
     calibration: Calibration = NO_CALIBRATION,
     cells: Sequence[LayerCell] = (),
+    framework: str = "megatron-core",
 ) -> tuple[Suggestion, ...]:
     """Every row of `table`, in order, with its predictions."""
-    about = (target.model, target.cluster, target.workload, table, calibration)
-    memory, time = estimate_memory(*about), estimate_step_time(*about, cells=cells)
+    about = (target.model, target.cluster, target.workload, table, calibration, framework)
+    memory, time = estimate_memory(*about), estimate_step_time(*about, cells)
     rows = range(len(table))
     return tuple(suggestion(target, table, memory, time, row) for row in rows)
 

@@ -116,7 +116,7 @@ def run_trial(
         directory=place,
         launcher_reason=launcher.reason,
         result=result,
-        predicted=suggestions(target, LayoutTable.of([layout]), known, cells)[0],
+        predicted=suggestions(target, LayoutTable.of([layout]), known, cells, framework)[0],
         learnt=learn_from_trial(
             target, layout, result, framework=framework, cells=cells, file=calibration
         ),
