@@ -44,7 +44,9 @@ class ShownModel:
     num_attention_heads: int
     num_query_groups: int
     kv_channels: int
-    mla: dict[str, int | None] | None
+    mla: bool
+    """Whether attention is latent; its ranks and head sizes are `latent_attention`."""
+    latent_attention: dict[str, int | None] | None
     vocab_size: int
     tied_embeddings: bool
     mtp_layers: int
@@ -87,7 +89,8 @@ def show(listed: ListedModel, model: Model, reading: Reading, flags: dict[str, A
         num_attention_heads=model.heads,
         num_query_groups=model.query_groups,
         kv_channels=model.head_dim,
-        mla=_latent(model),
+        mla=model.latent is not None,
+        latent_attention=_latent(model),
         vocab_size=model.vocabulary,
         tied_embeddings=model.tied_embeddings,
         mtp_layers=model.mtp_layers,
