@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup  ## tune GLM-4.5 on 128 H200 (on the virtual cluster where there are none)
-	@$(BIN)/attune tune --model glm-4.5 --gpu h200 --count 128 --yes
+	@$(BIN)/attune tune --model glm-4.5 --gpu h200 --count 128
 
 test: setup lint types layers unit  ## lint, types, layers and the quick tests
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from attune.catalog import Cluster, Model, load_model, model_names
@@ -75,6 +76,7 @@ def import_recipe(
         AttuneError: a flag has a value that Megatron refuses.
     """
     flags = _flags(script, model)
+    _refuse_another_model(flags, model)
     row_tokens = whole(flags, "--seq-length", _ROW_TOKENS)
     layout = layout_of_flags(flags, model.layers, row_tokens)
     batch = whole(script.flags, "--global-batch-size", max(layout.dp(cluster.count), 1))
@@ -103,6 +105,16 @@ def import_recipe(
             source=f"imported from {source}; nothing of it was run",
         ),
     )
+
+
+def _refuse_another_model(flags: Mapping[str, Value], model: Model) -> None:
+    for flag, stated in _states(model).items():
+        given = flags.get(flag)
+        if given is not None and given != stated:
+            raise AttuneError(
+                f"the script says {flag} {given}, and {model.name} has {stated or 'none'}; pass "
+                "--model with the one that it trains"
+            )
 
 
 def _flags(script: LaunchScript, model: Model) -> dict[str, Value]:

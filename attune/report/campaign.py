@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attune.experiment.events import Completed, Finished, Interrupted
 from attune.report.history import History
-from attune.report.lines import check_line, lines, simulated_notice, unproven_notice
+from attune.report.lines import check_line, checks_word, lines, simulated_notice, unproven_notice
 from attune.report.words import (
     badge,
     brief,
@@ -66,9 +66,7 @@ def draw_report(report: Report, console: Console) -> None:
     if history.completed:
         _draw_verdict(history.completed, console)
     for verified in history.verified:
-        say(
-            console, f"checks of run {verified.run}: " + ("passed" if verified.passed else "FAILED")
-        )
+        say(console, f"checks of run {verified.run}: {checks_word(verified)}")
         for check in verified.checks:
             say(console, check_line(check))
         if unproven := unproven_notice(history.started):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attune.experiment.events import Completed, Finished
 from attune.report.arms import ExperimentReport
-from attune.report.lines import simulated_notice
+from attune.report.lines import checks_word, simulated_notice
 from attune.report.words import gib, number, percent, seconds, spent
 
 Rows = tuple[tuple[str, ...], ...]
@@ -50,10 +50,10 @@ def _facts(report: ExperimentReport) -> Iterator[tuple[str, str]]:
     if history.reference:
         yield "reference", f"{history.reference.layout} ({history.reference.source})"
     for verified in history.verified:
-        passed = "passed" if verified.passed else "FAILED"
         yield (
             f"checks of run {verified.run}",
-            passed + "".join(f"; {check.name}: {check.status}" for check in verified.checks),
+            checks_word(verified)
+            + "".join(f"; {check.name}: {check.status}" for check in verified.checks),
         )
     if history.funnel:
         f = history.funnel

@@ -130,7 +130,9 @@ def learn_from_trial(
         about = (target.model, target.cluster, target.workload, LayoutTable.of([layout]))
         time = estimate_step_time(*about, calibration, framework, cells)
         memory = estimate_memory(*about, calibration, framework)
-        peak = result.peak_reserved_gib
+        # On CPU the resident set stands for an allocator's peak, which teaches nothing of a GPU's.
+        on_cpu = target.cluster.gpu.architecture == "cpu"
+        peak = None if on_cpu else result.peak_reserved_gib
         return [observe(time, memory, measured_s=result.step_time_s, measured_reserved_gib=peak)]
 
     return learn_observations(target, seen, framework=framework, file=file)

@@ -123,6 +123,11 @@ def tune(request: TuneRequest) -> Campaign:
     from attune.verbs.tune_learning import with_calibration
 
     inputs = Experiment.open(request.resume).inputs() if request.resume else _inputs(request)
+    if request.resume and request.launcher not in ("auto", inputs.launcher):
+        raise AttuneError(
+            f"experiment `{request.resume}` runs on `{inputs.launcher}`, which --resume keeps; "
+            f"leave --launcher {request.launcher} out, or start a new experiment with it"
+        )
     if not request.resume:
         inputs = _with_setup(inputs)
     launcher = load_launcher(inputs.launcher, inputs.launcher_options)

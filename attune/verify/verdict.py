@@ -89,7 +89,7 @@ def verify(
 _NO_PARITY = Check(
     name="parity",
     status="not run",
-    detail="the arms ran without the probe, as timed runs do; `--parity` turns it on",
+    detail="the arms ran without the probe, as timed runs do; `attune verify recipe` runs it",
     needed=False,
 )
 

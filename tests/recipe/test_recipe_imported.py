@@ -51,6 +51,17 @@ def test_the_model_is_found_by_its_flags(name: str) -> None:
     assert model_of(_script(*words)).id == name
 
 
+def test_a_script_of_another_model_is_refused() -> None:
+    with pytest.raises(AttuneError, match=r"the script says --num-layers 92, and GLM-5\.2 has 78"):
+        import_recipe(
+            _script("--num-layers", "92"),
+            "",
+            model=load_model("glm-5.2"),
+            cluster=load_cluster("b200", 64),
+            source="train.sh",
+        )
+
+
 def test_a_model_that_is_not_stated_or_unknown() -> None:
     with pytest.raises(AttuneError, match="does not state the model"):
         model_of(_script("--lr", "1"))

@@ -97,6 +97,14 @@ def test_a_scheduler_is_never_passed_over(
     assert why
 
 
+def test_slurm_without_any_configuration_is_no_scheduler(machine: Path) -> None:
+    install(machine, "sbatch")
+    install(machine, "scontrol", "scontrol: fatal: Could not establish a configuration source")
+    assert choose_launcher(load_cluster("h200", 128))[0] == "simulated"
+    install(machine, "scontrol", "Slurmctld(primary) at head is DOWN")
+    assert choose_launcher(load_cluster("h200", 128))[0] == "slurm"
+
+
 def test_kubectl_without_a_cluster_is_no_scheduler(machine: Path) -> None:
     install(machine, "kubectl")
     assert choose_launcher(load_cluster("h200", 128))[0] == "simulated"

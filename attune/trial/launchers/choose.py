@@ -58,7 +58,7 @@ def find_scheduler() -> tuple[str, str] | None:
     """The launcher of Slurm, Kubernetes or Ray, if this machine can submit to one, and why."""
     if os.environ.get("SLURM_JOB_ID") and shutil.which("srun"):
         return "slurm", f"attune runs in Slurm allocation {os.environ['SLURM_JOB_ID']}"
-    if shutil.which("sbatch"):
+    if shutil.which("sbatch") and not _lacks_configuration():
         return "slurm", "sbatch is on this machine"
     if os.environ.get("RAY_ADDRESS") or Path("/tmp/ray/ray_current_cluster").exists():
         return "ray", "a Ray cluster is reachable from this machine"
@@ -67,6 +67,22 @@ def find_scheduler() -> tuple[str, str] | None:
     if shutil.which("kubectl") and (in_pod or Path(config).exists()):
         return "kubernetes", "kubectl and a way to its cluster are on this machine"
     return None
+
+
+def _lacks_configuration() -> bool:
+    """Whether Slurm's commands lie here without a cluster: they find no configuration at all.
+
+    A controller that is configured and does not answer is a scheduler all the same.
+    """
+    program = shutil.which("scontrol")
+    if program is None:
+        return False
+    try:
+        words = [program, "ping"]
+        told = subprocess.run(words, capture_output=True, text=True, timeout=_QUERY_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "establish a configuration source" in told.stderr + told.stdout
 
 
 def installed_gpus() -> list[Installed]:
