@@ -76,6 +76,16 @@ def _train(config: WorkerConfig, device: torch.device) -> None:
         # The router's sums of auxiliary losses live outside the model.
         get_moe_layer_wise_logging_tracker().clear()
         parallel_state.destroy_model_parallel()
+        _end_groups()
+
+
+def _end_groups() -> None:
+    """Ends this arm's process groups: their threads would pile up arm by arm and take the cores."""
+    whole = torch.distributed.group.WORLD
+    groups = [g for g in torch.distributed.distributed_c10d._world.pg_map if g is not whole]
+    torch.distributed.barrier()
+    for group in groups:
+        torch.distributed.destroy_process_group(group)
 
 
 def read_steps(path: Path) -> tuple[Step, ...]:
