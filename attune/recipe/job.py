@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from attune.catalog import Cluster, Model, parse
 from attune.errors import AttuneError
+from attune.recipe.launch_script import command_flags
 from attune.recipe.layouts import layout_of
 from attune.recipe.problem import known_gpu, known_model
 from attune.recipe.schema import Recipe
@@ -16,6 +17,18 @@ from attune.workload import Workload
 
 _STEPS = 20
 """Of a recipe that does not say how many steps its run had."""
+_OPTIMIZER = {
+    "--lr": "learning_rate",
+    "--min-lr": "min_learning_rate",
+    "--lr-warmup-fraction": "warmup_fraction",
+    "--weight-decay": "weight_decay",
+    "--adam-beta1": "adam_beta1",
+    "--adam-beta2": "adam_beta2",
+    "--adam-eps": "adam_epsilon",
+    "--clip-grad": "clip_grad",
+    "--moe-aux-loss-coeff": "auxiliary_loss",
+}
+"""Flags whose value belongs to the training, which no block of a recipe states."""
 _OWN = "attune"
 """How a recipe of attune's own worker names its framework."""
 
@@ -23,25 +36,27 @@ _OWN = "attune"
 def job_of(recipe: Recipe, *, steps: int | None = None, rows: str | None = None) -> Job:
     """The run that a recipe describes: its model, cluster, workload, layout and framework.
 
-    `run:` and `env:` are not looked at. Without `rows`, the run has synthetic rows; those of a
+    Of `run:` the figures of the optimizer are read, and nothing is run. Without `rows`, the run has synthetic rows; those of a
     recipe by attune whose rows are synthetic are the same ones.
 
     Raises:
         AttuneError: model, GPU or framework is not known here, or the workload is out of range.
     """
     model, cluster = _model(recipe), _cluster(recipe)
-    block = recipe.workload
+    block, usual, flags = recipe.workload, model.workload or {}, command_flags(recipe.run)
+    said = {field: flags[flag] for flag, field in _OPTIMIZER.items() if flag in flags}
     fields = {
         "row_tokens": block.row_tokens,
         "global_batch": block.global_batch,
         "precision": block.precision,
         "steps": steps or (recipe.result.steps_per_run if recipe.result else _STEPS),
         "rows": rows or "synthetic",
+        "optimization": {**usual.get("optimization", {}), **said},
     }
     return Job(
         model=model,
         cluster=cluster,
-        workload=parse(Workload, {**(model.workload or {}), **fields}, "the recipe's workload"),
+        workload=parse(Workload, {**usual, **fields}, "the recipe's workload"),
         layout=layout_of(recipe),
         framework=framework_of(recipe),
     )
