@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from typing import Any
 
 from attune.catalog import Cluster, Model, parse
 from attune.errors import AttuneError
@@ -29,6 +31,9 @@ _OPTIMIZER = {
     "--moe-aux-loss-coeff": "auxiliary_loss",
 }
 """Flags whose value belongs to the training, which no block of a recipe states."""
+_CONFIG = re.compile(r"worker\.json <<'(\w+)'\n(.*?)\n\1", re.DOTALL)
+"""What attune's own worker reads, as the command writes it."""
+_TRAINING = ("gradient_precision", "seed", "routing", "optimization")
 _OWN = "attune"
 """How a recipe of attune's own worker names its framework."""
 
@@ -36,14 +41,15 @@ _OWN = "attune"
 def job_of(recipe: Recipe, *, steps: int | None = None, rows: str | None = None) -> Job:
     """The run that a recipe describes: its model, cluster, workload, layout and framework.
 
-    Of `run:` the figures of the optimizer are read, and nothing is run. Without `rows`, the run has synthetic rows; those of a
-    recipe by attune whose rows are synthetic are the same ones.
+    Of `run:` the figures of the training are read, and nothing is run. Without `rows`, the run
+    has synthetic rows; those of a recipe by attune whose rows are synthetic are the same ones.
 
     Raises:
         AttuneError: model, GPU or framework is not known here, or the workload is out of range.
     """
     model, cluster = _model(recipe), _cluster(recipe)
-    block, usual, flags = recipe.workload, model.workload or {}, command_flags(recipe.run)
+    block, flags = recipe.workload, command_flags(recipe.run)
+    usual = {**(model.workload or {}), **_own_training(recipe.run)}
     said = {field: flags[flag] for flag, field in _OPTIMIZER.items() if flag in flags}
     fields = {
         "row_tokens": block.row_tokens,
@@ -60,6 +66,16 @@ def job_of(recipe: Recipe, *, steps: int | None = None, rows: str | None = None)
         layout=layout_of(recipe),
         framework=framework_of(recipe),
     )
+
+
+def _own_training(run: str) -> dict[str, Any]:
+    """How a command of attune's own worker trains; empty for any other."""
+    found = _CONFIG.search(run)
+    try:
+        stated = json.loads(found[2])["workload"] if found else {}
+        return {name: stated[name] for name in _TRAINING if name in stated}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
 
 
 def framework_of(recipe: Recipe) -> str:

@@ -225,6 +225,24 @@ def test_an_export_trains_with_the_optimizer_of_the_recipe(path: Path) -> None:
     assert command_flags(export_text(str(path), "script")) == stated
 
 
+def test_a_recipe_of_attunes_worker_keeps_its_training() -> None:
+    recipe = load_recipe(EXAMPLE / "recipe.yaml")
+    run = recipe.run.replace('"seed": 1234', '"seed": 7')
+    run = run.replace('"routing": "natural"', '"routing": "balanced"')
+    run = run.replace('"weight_decay": 0.033', '"weight_decay": 0.5')
+    workload = job_of(recipe.model_copy(update={"run": run})).workload
+    assert (workload.seed, workload.routing) == (7, "balanced")
+    assert workload.optimization.weight_decay == 0.5
+    assert workload.optimization.learning_rate == 2e-3
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"workload": 3}', "[" * 9999])
+def test_a_damaged_configuration_of_the_worker_says_nothing(text: str) -> None:
+    recipe = load_recipe(EXAMPLE / "recipe.yaml")
+    run = f"cat > worker.json <<'END'\n{text}\nEND\n"
+    assert job_of(recipe.model_copy(update={"run": run})).workload.seed == 1234
+
+
 def test_a_figure_of_the_optimizer_that_is_none_is_told() -> None:
     recipe = load_recipe(MILES)
     run = recipe.run.replace("--weight-decay 0.033", "--weight-decay $DECAY")
