@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from typing import Any
 
 from attune.catalog import Cluster, Model, parse
 from attune.errors import AttuneError
+from attune.recipe.launch_script import command_flags
 from attune.recipe.layouts import layout_of
 from attune.recipe.problem import known_gpu, known_model
 from attune.recipe.schema import Recipe
@@ -16,6 +19,21 @@ from attune.workload import Workload
 
 _STEPS = 20
 """Of a recipe that does not say how many steps its run had."""
+_OPTIMIZER = {
+    "--lr": "learning_rate",
+    "--min-lr": "min_learning_rate",
+    "--lr-warmup-fraction": "warmup_fraction",
+    "--weight-decay": "weight_decay",
+    "--adam-beta1": "adam_beta1",
+    "--adam-beta2": "adam_beta2",
+    "--adam-eps": "adam_epsilon",
+    "--clip-grad": "clip_grad",
+    "--moe-aux-loss-coeff": "auxiliary_loss",
+}
+"""Flags whose value belongs to the training, which no block of a recipe states."""
+_CONFIG = re.compile(r"worker\.json <<'(\w+)'\n(.*?)\n\1", re.DOTALL)
+"""What attune's own worker reads, as the command writes it."""
+_TRAINING = ("gradient_precision", "seed", "routing", "optimization")
 _OWN = "attune"
 """How a recipe of attune's own worker names its framework."""
 
@@ -23,28 +41,41 @@ _OWN = "attune"
 def job_of(recipe: Recipe, *, steps: int | None = None, rows: str | None = None) -> Job:
     """The run that a recipe describes: its model, cluster, workload, layout and framework.
 
-    `run:` and `env:` are not looked at. Without `rows`, the run has synthetic rows; those of a
-    recipe by attune whose rows are synthetic are the same ones.
+    Of `run:` the figures of the training are read, and nothing is run. Without `rows`, the run
+    has synthetic rows; those of a recipe by attune whose rows are synthetic are the same ones.
 
     Raises:
         AttuneError: model, GPU or framework is not known here, or the workload is out of range.
     """
     model, cluster = _model(recipe), _cluster(recipe)
-    block = recipe.workload
+    block, flags = recipe.workload, command_flags(recipe.run)
+    usual = {**(model.workload or {}), **_own_training(recipe.run)}
+    said = {field: flags[flag] for flag, field in _OPTIMIZER.items() if flag in flags}
     fields = {
         "row_tokens": block.row_tokens,
         "global_batch": block.global_batch,
         "precision": block.precision,
         "steps": steps or (recipe.result.steps_per_run if recipe.result else _STEPS),
         "rows": rows or "synthetic",
+        "optimization": {**usual.get("optimization", {}), **said},
     }
     return Job(
         model=model,
         cluster=cluster,
-        workload=parse(Workload, {**(model.workload or {}), **fields}, "the recipe's workload"),
+        workload=parse(Workload, {**usual, **fields}, "the recipe's workload"),
         layout=layout_of(recipe),
         framework=framework_of(recipe),
     )
+
+
+def _own_training(run: str) -> dict[str, Any]:
+    """How a command of attune's own worker trains; empty for any other."""
+    found = _CONFIG.search(run)
+    try:
+        stated = json.loads(found[2])["workload"] if found else {}
+        return {name: stated[name] for name in _TRAINING if name in stated}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
 
 
 def framework_of(recipe: Recipe) -> str:

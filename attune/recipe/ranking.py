@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attune.recipe.problem import known_gpu, known_model
-from attune.recipe.schema import Recipe
+from attune.recipe.schema import Recipe, Status
 from attune.trial.result import Provenance
+
+_WEAKEST_FIRST: tuple[Provenance, ...] = ("predicted", "published", "measured", "verified")
+_MOST: dict[Status, Provenance] = {
+    "predicted": "predicted",
+    "reference": "published",
+    "measured": "measured",
+    "verified": "verified",
+}
+"""The strongest provenance that goes with each status."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,10 +42,12 @@ class Board:
 
 
 def provenance_of(recipe: Recipe) -> Provenance:
-    """Where a recipe's figures come from; a recipe that does not say so is somebody's claim."""
-    if recipe.attune is not None:
-        return recipe.attune.provenance
-    return "predicted" if recipe.status == "predicted" else "published"
+    """Where a recipe's figures come from: never more than its status claims.
+
+    A recipe that does not say so is somebody's claim.
+    """
+    told: Provenance = "published" if recipe.attune is None else recipe.attune.provenance
+    return min(told, _MOST[recipe.status], key=_WEAKEST_FIRST.index)
 
 
 def rank(recipes: Iterable[tuple[Path, Recipe]]) -> list[Board]:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from attune.recipe import Recipe, load_recipe
 from attune.recipe.library import recipe_files
 from attune.recipe.ranking import rank
@@ -39,3 +41,23 @@ def test_one_board_for_each_model_and_gpu() -> None:
     names = [(board.model, board.gpu) for board in boards]
     assert len(names) == len(set(names)) and ("GLM-4.5", "H200") in names
     assert sum(len(board.ranked) for board in boards) == len(recipe_files())
+
+
+@pytest.mark.parametrize(
+    ("status", "claimed", "told"),
+    [
+        ("predicted", "verified", "predicted"),
+        ("reference", "measured", "published"),
+        ("measured", "verified", "measured"),
+        ("verified", "measured", "measured"),
+        ("verified", "published", "published"),
+    ],
+)
+def test_a_provenance_claims_no_more_than_the_status(status: str, claimed: str, told: str) -> None:
+    recipe = load_recipe(next(file for file in recipe_files() if "published" in file.name))
+    assert recipe.attune is not None
+    block = recipe.attune.model_copy(update={"provenance": claimed})
+    recipe = recipe.model_copy(update={"status": status, "attune": block})
+    ((row,),) = (board.ranked for board in rank([(Path("recipe.yaml"), recipe)]))
+    assert row.provenance == told
+    assert (row.place is None) == (told == "predicted")

@@ -16,6 +16,7 @@ from attune.errors import AttuneError
 from attune.experiment import Experiment
 from attune.recipe import dump_recipe, load_recipe
 from attune.recipe.job import framework_of, job_of
+from attune.recipe.launch_script import command_flags
 from attune.recipe.library import recipe_files
 from attune.trial.stand_in import stand_in_command
 from attune.verbs import export_text as forms
@@ -213,6 +214,40 @@ def test_every_shipped_recipe_is_a_job(path: Path) -> None:
     job = job_of(recipe)
     assert job.cluster.count == recipe.gpu.count and job.cluster.per_node == recipe.gpu.per_node
     assert job.layout.tp == recipe.layout.tp and job.workload.rows == "synthetic"
+
+
+PUBLISHED = [path for path in recipe_files() if path.stem.startswith("published-")]
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
+def test_an_export_trains_with_the_optimizer_of_the_recipe(path: Path) -> None:
+    stated = command_flags(load_recipe(path).run)
+    assert command_flags(export_text(str(path), "script")) == stated
+
+
+def test_a_recipe_of_attunes_worker_keeps_its_training() -> None:
+    recipe = load_recipe(EXAMPLE / "recipe.yaml")
+    run = recipe.run.replace('"seed": 1234', '"seed": 7')
+    run = run.replace('"routing": "natural"', '"routing": "balanced"')
+    run = run.replace('"weight_decay": 0.033', '"weight_decay": 0.5')
+    workload = job_of(recipe.model_copy(update={"run": run})).workload
+    assert (workload.seed, workload.routing) == (7, "balanced")
+    assert workload.optimization.weight_decay == 0.5
+    assert workload.optimization.learning_rate == 2e-3
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"workload": 3}', "[" * 9999])
+def test_a_damaged_configuration_of_the_worker_says_nothing(text: str) -> None:
+    recipe = load_recipe(EXAMPLE / "recipe.yaml")
+    run = f"cat > worker.json <<'END'\n{text}\nEND\n"
+    assert job_of(recipe.model_copy(update={"run": run})).workload.seed == 1234
+
+
+def test_a_figure_of_the_optimizer_that_is_none_is_told() -> None:
+    recipe = load_recipe(MILES)
+    run = recipe.run.replace("--weight-decay 0.033", "--weight-decay $DECAY")
+    with pytest.raises(AttuneError, match=r"optimization\.weight_decay.*DECAY"):
+        job_of(recipe.model_copy(update={"run": run}))
 
 
 def test_the_experiment_itself_says_what_ran() -> None:
