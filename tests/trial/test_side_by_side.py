@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trial_jobs import FakePerformance, h200_job
 
 from attune.errors import AttuneError
-from attune.trial import Step, TrialResult, read_result
-from attune.trial.launchers import load_launcher
+from attune.trial import Job, Step, TrialResult, read_result, side_by_side
+from attune.trial.launchers import Launcher, load_launcher
 from attune.trial.launchers.simulated import SimulatedLauncher
+from attune.trial.runner import Steps, follow
 from attune.trial.side_by_side import SideBySide
 from attune.trial.stand_in import Fault
 
 
-def test_runs_are_told_apart_and_one_is_pruned(tmp_path: Path, virtual: FakePerformance) -> None:
+def test_runs_are_told_apart_and_one_is_pruned(
+    tmp_path: Path, virtual: FakePerformance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+
+    def held(job: Job, launcher: Launcher, directory: Path, **more: Any) -> Steps:
+        """Run 1 begins only once it has been asked to end."""
+        if directory.name == "1":
+            asked.wait()
+        return (yield from follow(job, launcher, directory, **more))
+
+    monkeypatch.setattr(side_by_side, "follow", held)
     runs = SideBySide(load_launcher("simulated"))
     for number in range(3):
         runs.start(number, h200_job(), tmp_path / str(number))
     runs.prune(1)
+    asked.set()
     steps: dict[int, list[int]] = {0: [], 1: [], 2: []}
     results: dict[int, TrialResult] = {}
     for run, happened in runs.all():
