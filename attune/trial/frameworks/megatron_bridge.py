@@ -7,16 +7,13 @@ from typing import Any
 
 from attune.catalog import nearest
 from attune.catalog.accepted_flags import accepted_flags
-from attune.catalog.framework import FrameworkFacts, load_framework_facts
 from attune.errors import AttuneError
 from attune.layout import Layout
 from attune.trial.frameworks.command_line import text, version_of
-from attune.trial.frameworks.files import file_text
 from attune.trial.frameworks.framework import Command
 from attune.trial.frameworks.layout_flags import refuse_unspoken
-from attune.trial.frameworks.megatron_log import MegatronReader
+from attune.trial.frameworks.megatron_script import MegatronScript
 from attune.trial.job import Job
-from attune.trial.script import shell_script
 
 _SCRIPT = "scripts/training/run_recipe.py"
 _ENTRY = "attune_script.py"
@@ -25,16 +22,10 @@ Overrides = dict[str, Any]
 """Field of Bridge's configuration and value; None resets what the recipe says."""
 
 
-class MegatronBridge:
+class MegatronBridge(MegatronScript):
     """`run_recipe.py --recipe NAME field=value ...` in the user's checkout or container."""
 
     name = "megatron-bridge"
-    modules = ()
-
-    @property
-    def facts(self) -> FrameworkFacts:
-        """What the catalogue says of the framework."""
-        return load_framework_facts(self.name)
 
     @property
     def held(self) -> dict[str, Any]:
@@ -60,32 +51,11 @@ class MegatronBridge:
             LayoutError: Bridge cannot say this layout.
             AttuneError: no recipe, or a field that this version of Bridge does not have.
         """
-        setup = job.setup
         recipe = self._recipe(job)
         if recipe is None:
             raise AttuneError(str(self.refuses_model(job)))
         words = ["--recipe", recipe, *map(_override, self.overrides(job).items())]
-        return Command(
-            argv=(_ENTRY, f"{setup.checkout}/{setup.script or _SCRIPT}", *words),
-            environment={**self.facts.environment, **setup.environment},
-            files={_ENTRY: file_text(_ENTRY)},
-            processes_per_node=job.cluster.per_node,
-            nodes=job.cluster.nodes,
-        )
-
-    def run_block(self, job: Job) -> str:
-        """The script of one node."""
-        return shell_script(self.prepare(job), "python3", with_files=True)
-
-    def own_weights(self, job: Job) -> str | None:
-        """Without a checkpoint, initial weights depend on the layout (one random state a rank)."""
-        if job.setup.checkpoint:
-            return None
-        return "Megatron-Bridge draws initial weights by rank; name a `checkpoint` in its setup"
-
-    def reader(self, job: Job | None = None) -> MegatronReader:
-        """A fresh reader of Bridge's log."""
-        return MegatronReader(job)
+        return self._command(job, _SCRIPT, words, (_ENTRY,))
 
     def overrides(self, job: Job) -> Overrides:
         """Fields of the configuration that state job and layout.

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from attune.catalog.accepted_flags import find_wrong_flag
-from attune.catalog.framework import FrameworkFacts, load_framework_facts
 from attune.catalog.megatron_flags import beyond_flags, megatron_flags
 from attune.rows.feed import SYNTHETIC
 from attune.trial.frameworks.command_line import Flags, check_flags, combine, version_of, words
-from attune.trial.frameworks.files import file_text
 from attune.trial.frameworks.framework import Command
 from attune.trial.frameworks.layout_flags import (
     gradient_flags,
@@ -20,10 +18,9 @@ from attune.trial.frameworks.layout_flags import (
     refuse_unspoken,
     routing_flags,
 )
-from attune.trial.frameworks.megatron_log import MegatronReader
+from attune.trial.frameworks.megatron_script import MegatronScript
 from attune.trial.frameworks.preflight import ask
 from attune.trial.job import Job
-from attune.trial.script import shell_script
 
 _SCRIPT = "pretrain_gpt.py"
 _ENTRY = "attune_pretrain.py"
@@ -32,16 +29,10 @@ _MEMORY_INTERVAL_SINCE = (0, 16)
 """First version with --log-memory-interval; before, memory is printed after two iterations."""
 
 
-class MegatronLM:
+class MegatronLM(MegatronScript):
     """`pretrain_gpt.py` of the user's checkout, by way of a small script that feeds it rows."""
 
     name = "megatron-lm"
-    modules = ()
-
-    @property
-    def facts(self) -> FrameworkFacts:
-        """What the catalogue says of the framework."""
-        return load_framework_facts(self.name)
 
     @property
     def held(self) -> dict[str, Any]:
@@ -72,28 +63,7 @@ class MegatronLM:
             LayoutError: flags cannot say this layout.
             AttuneError: a flag that this version of Megatron-LM does not have.
         """
-        checkout = job.setup.checkout
-        return Command(
-            argv=(_ENTRY, f"{checkout}/{job.setup.script or _SCRIPT}", *words(self.flags(job))),
-            environment={**self.facts.environment, **job.setup.environment},
-            files={name: file_text(name) for name in (_ENTRY, _DATASET)},
-            processes_per_node=job.cluster.per_node,
-            nodes=job.cluster.nodes,
-        )
-
-    def run_block(self, job: Job) -> str:
-        """The script of one node, with the files that it reads."""
-        return shell_script(self.prepare(job), "python3", with_files=True)
-
-    def own_weights(self, job: Job) -> str | None:
-        """Without a checkpoint, initial weights depend on the layout (one random state a rank)."""
-        if job.setup.checkpoint:
-            return None
-        return "Megatron-LM draws initial weights by rank; name a `checkpoint` in its setup"
-
-    def reader(self, job: Job | None = None) -> MegatronReader:
-        """A fresh reader of Megatron's log."""
-        return MegatronReader(job)
+        return self._command(job, _SCRIPT, words(self.flags(job)), (_ENTRY, _DATASET))
 
     def flags(self, job: Job) -> Flags:
         """All flags of the pretraining script.
