@@ -6,6 +6,7 @@ Colours are set by the page, so that light and dark fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from attune.experiment.events import Finished
 from attune.report.arms import Arm, ExperimentReport
@@ -29,22 +30,16 @@ def _search(report: ExperimentReport) -> Chart:
         if run.purpose == "candidate":
             best = max(best, run.tokens_per_s_per_gpu or 0.0)
         line.append(best or None)
-    points = [
-        _points(purpose, [run for run in ran if run.purpose == purpose])
-        for purpose in dict.fromkeys(run.purpose for run in ran)
-    ]
+    points = []
+    for purpose in dict.fromkeys(run.purpose for run in ran):
+        runs = [run for run in ran if run.purpose == purpose]
+        numbers, rates = [run.run for run in runs], [run.tokens_per_s_per_gpu for run in runs]
+        points.append(_points(purpose, runs, numbers, rates, marker={"size": 10}))
     lost = [run for run in report.history.runs if not run.tokens_per_s_per_gpu]
-    points.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "no figure",
-            "marker": {"symbol": "x", "size": 10},
-            "x": [run.run for run in lost],
-            "y": [0] * len(lost),
-            "text": [f"run {run.run}: {run.outcome}" for run in lost],
-        }
-    )
+    cross = {"symbol": "x", "size": 10}
+    outcomes = [f"run {run.run}: {run.outcome}" for run in lost]
+    places = [run.run for run in lost]
+    points.append(_points("no figure", lost, places, [0] * len(lost), marker=cross, text=outcomes))
     best_line: Figure = {"type": "scatter", "mode": "lines", "name": "best candidate so far"}
     best_line |= {"x": [run.run for run in ran], "y": line, "line": {"shape": "hv"}}
     return Chart(
@@ -61,43 +56,36 @@ def _search(report: ExperimentReport) -> Chart:
     )
 
 
-def _points(purpose: str, runs: Sequence[Finished]) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": purpose,
-        "marker": {"size": 10},
-        "x": [run.run for run in runs],
-        "y": [run.tokens_per_s_per_gpu for run in runs],
-        "text": [f"run {run.run}: {run.layout}" for run in runs],
-    }
+def _points(
+    name: str, runs: Sequence[Finished], x: Sequence[float], y: Sequence[float | None], **more: Any
+) -> Figure:
+    """A point for each run."""
+    texts = [f"run {run.run}: {run.layout}" for run in runs]
+    points = {"type": "scatter", "mode": "markers", "name": name, "x": list(x), "y": list(y)}
+    return points | {"text": texts} | more
 
 
 def _against(report: ExperimentReport) -> Chart:
     """Step times: what was predicted, with its interval, against what the run gave."""
     runs = [run for run in report.history.runs if run.step_time_s is not None]
     told = [run.predicted for run in runs]
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "run",
-        "x": [run.step_time_s for run in runs],
-        "y": [p.step_s for p in told],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [p.high_s - p.step_s for p in told],
-            "arrayminus": [p.step_s - p.low_s for p in told],
-        },
-        "text": [f"run {run.run}: {run.layout}" for run in runs],
+    interval = {
+        "type": "data",
+        "symmetric": False,
+        "array": [p.high_s - p.step_s for p in told],
+        "arrayminus": [p.step_s - p.low_s for p in told],
     }
-    ends = [x for run in runs for x in (run.step_time_s or 0.0, run.predicted.step_s)]
+    ran, predicted = [run.step_time_s or 0.0 for run in runs], [p.step_s for p in told]
     return Chart(
         id="time",
         title="Step time: predicted against the run",
         says="On the line the prediction is right; bars are its 80 % interval, before the run.",
         origin=f"predicted, against {_origin(report)}",
-        figure=figure_of([_diagonal(ends), points], "step time of the run, s", "predicted, s"),
+        figure=figure_of(
+            _beside(runs, ran, predicted, error_y=interval),
+            "step time of the run, s",
+            "predicted, s",
+        ),
         head=("run", "step time, s", "predicted, s", "80 % interval, s", "error"),
         rows=tuple(
             (
@@ -115,22 +103,14 @@ def _against(report: ExperimentReport) -> Chart:
 def _memory_against(report: ExperimentReport) -> Chart:
     """Peak memory of every run against what was predicted of it."""
     runs = [run for run in report.history.runs if run.peak_gib is not None]
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "run",
-        "x": [run.peak_gib for run in runs],
-        "y": [run.predicted.peak_gib for run in runs],
-        "text": [f"run {run.run}: {run.layout}" for run in runs],
-    }
-    ends = [x for run in runs for x in (run.peak_gib or 0.0, run.predicted.peak_gib)]
+    ran, predicted = [r.peak_gib or 0.0 for r in runs], [r.predicted.peak_gib for r in runs]
     return Chart(
         id="memory",
         title="Memory: predicted against the run",
         says="Reserved peak that the ranks reported against the device memory predicted.",
         origin=f"predicted, against {_origin(report)}",
         figure=figure_of(
-            [_diagonal(ends), points], "reserved peak of the run, GiB", "predicted, GiB"
+            _beside(runs, ran, predicted), "reserved peak of the run, GiB", "predicted, GiB"
         ),
         head=("run", "outcome", "peak, GiB", "predicted, GiB", "P(fits)"),
         rows=tuple(
@@ -146,10 +126,13 @@ def _memory_against(report: ExperimentReport) -> Chart:
     )
 
 
-def _diagonal(values: Sequence[float]) -> Figure:
-    ends = [min(values), max(values)] if values else []
+def _beside(
+    runs: Sequence[Finished], ran: Sequence[float], predicted: Sequence[float], **more: Any
+) -> list[Figure]:
+    """A point for each run, and the line on which a prediction is right."""
+    ends = [min(*ran, *predicted), max(*ran, *predicted)] if runs else []
     line = {"type": "scatter", "mode": "lines", "name": "predicted = run", "line": {"dash": "dot"}}
-    return line | {"x": ends, "y": ends}
+    return [line | {"x": ends, "y": ends}, _points("run", runs, ran, predicted, **more)]
 
 
 def _step_parts(report: ExperimentReport) -> Chart:
