@@ -100,6 +100,12 @@ VirtualName = Annotated[
     Literal["near", "far", "adversarial"],
     typer.Option("--virtual", help="Simulated runs: how far the truth is from the estimator."),
 ]
+VirtualSeed = Annotated[int, typer.Option(help="Seed of the virtual cluster.")]
+LayoutText = Annotated[
+    str, typer.Option("--layout", "-l", help='"tp=4 pp=16 ep=8", or a recipe file.')
+]
+TimeLimit = Annotated[float, typer.Option(help="Longest wall time of one run, seconds.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Directory of what is run.")]
 CalibrationFile = Annotated[
     Path | None,
     typer.Option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,11 +16,15 @@ from attune.cli.options import (
     GpuName,
     LauncherName,
     LauncherOption,
+    LayoutText,
     ModelName,
+    Output,
     PrecisionName,
     Rows,
     RowTokens,
+    TimeLimit,
     VirtualName,
+    VirtualSeed,
     WorkloadFile,
     Yes,
     pairs,
@@ -30,12 +33,6 @@ from attune.cli.options import (
 app = typer.Typer(
     help="Measure the memory of one rank, or the time of a few layers.", no_args_is_help=True
 )
-LayoutText = Annotated[
-    str, typer.Option("--layout", "-l", help='"tp=4 pp=16 ep=8", or a recipe file.')
-]
-TimeLimit = Annotated[float, typer.Option(help="Longest wall time of one run, seconds.")]
-VirtualSeed = Annotated[int, typer.Option(help="Seed of the virtual cluster.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Directory of the probe.")]
 
 
 @app.command("memory")

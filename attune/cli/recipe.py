@@ -12,7 +12,9 @@ from attune.cli.options import (
     GpuName,
     LauncherName,
     LauncherOption,
+    TimeLimit,
     VirtualName,
+    VirtualSeed,
     Yes,
     pairs,
 )
@@ -93,7 +95,7 @@ def run(
     launcher: LauncherName = "auto",
     launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
-    seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
+    seed: VirtualSeed = 0,
     steps: Annotated[
         int | None, typer.Option("--steps", help="Steps of the run [the recipe's].")
     ] = None,
@@ -104,7 +106,7 @@ def run(
         str | None,
         typer.Option("--checkout", help="Folder of the framework's checkout on the nodes."),
     ] = None,
-    time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
+    time_limit: TimeLimit = 1800.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Directory of the run.")
     ] = None,

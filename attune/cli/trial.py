@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,12 +17,16 @@ from attune.cli.options import (
     GpuName,
     LauncherName,
     LauncherOption,
+    LayoutText,
     ModelName,
+    Output,
     PrecisionName,
     Rows,
     RowTokens,
     Steps,
+    TimeLimit,
     VirtualName,
+    VirtualSeed,
     WorkloadFile,
     Yes,
     pairs,
@@ -34,9 +37,7 @@ def trial(
     model: ModelName,
     gpu: GpuName,
     count: Count,
-    layout: Annotated[
-        str, typer.Option("--layout", "-l", help='"tp=4 pp=16 ep=8", or a recipe file.')
-    ],
+    layout: LayoutText,
     cluster: ClusterFile = None,
     workload: WorkloadFile = None,
     row_tokens: RowTokens = None,
@@ -49,11 +50,9 @@ def trial(
     launcher: LauncherName = "auto",
     launcher_option: LauncherOption = None,
     virtual: VirtualName = "near",
-    seed: Annotated[int, typer.Option(help="Seed of the virtual cluster.")] = 0,
-    time_limit: Annotated[float, typer.Option(help="Longest wall time, seconds.")] = 1800.0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Directory of the trial.")
-    ] = None,
+    seed: VirtualSeed = 0,
+    time_limit: TimeLimit = 1800.0,
+    output: Output = None,
     calibration: CalibrationFile = None,
     parity: Annotated[
         bool, typer.Option("--parity", help="Write norms of every tensor after steps 1 and 2.")
